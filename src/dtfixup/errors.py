@@ -1,0 +1,41 @@
+"""Every error a user can meet. Each message says what was wrong and what to do about it."""
+
+
+class DtFixupError(Exception):
+    """Base of all errors raised on purpose by this package."""
+
+
+class InputNormError(DtFixupError, ValueError):
+    """The input norm cannot be measured or used: no data, a bad mask, a value that is not finite."""
+
+
+class UnsupportedLayerError(DtFixupError, TypeError):
+    """A module does not say which of its weights are value, output and MLP weights."""
+
+
+class AlreadyAppliedError(DtFixupError, RuntimeError):
+    """The stack was initialised before; doing it again would throw away its weights."""
+
+
+class LoadedWeightsError(DtFixupError, RuntimeError):
+    """The stack holds loaded or trained weights, and initialising it would overwrite them."""
+
+
+class StrategyError(DtFixupError, ValueError):
+    """A strategy was asked for that does not exist or does not fit the stack."""
+
+
+class RelationError(DtFixupError, ValueError):
+    """Relation ids are missing, out of range or of the wrong shape."""
+
+
+class ConfigError(DtFixupError, ValueError):
+    """A configuration value cannot work."""
+
+
+class DepthCheckError(DtFixupError, ValueError):
+    """A depth check cannot be made from what was given."""
+
+
+class EncoderError(DtFixupError, RuntimeError):
+    """A pre-trained encoder cannot be found, is damaged, or has no safe weights."""

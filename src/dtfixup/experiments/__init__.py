@@ -1,0 +1,1 @@
+"""Experiments that show the method at work, one file each."""

@@ -1,0 +1,41 @@
+"""The method: measure the input norm, initialise, check, watch. Needs torch and nothing of Hugging Face."""
+
+from dtfixup.fixup.apply import dt_fixup_, initialise_free_
+from dtfixup.fixup.depth_report import DepthReport, DepthRow
+from dtfixup.fixup.diagnostics import depth_check
+from dtfixup.fixup.layers import FixupLayer, LayerWeights, Role, Rows, Weight, register_layer, register_lazily
+from dtfixup.fixup.monitor import Alert, Assumption, Monitor, watch
+from dtfixup.fixup.norms import InputNorm, measure_input_norm
+from dtfixup.fixup.report import FixupReport, TensorReport
+from dtfixup.fixup.residual import NormPlacement, Residual, SkipKind
+from dtfixup.fixup.strategies import STRATEGIES, Strategy, Warmup, strategy_named
+
+__all__ = [
+    "STRATEGIES",
+    "Alert",
+    "Assumption",
+    "DepthReport",
+    "DepthRow",
+    "FixupLayer",
+    "FixupReport",
+    "InputNorm",
+    "LayerWeights",
+    "Monitor",
+    "NormPlacement",
+    "Residual",
+    "Role",
+    "Rows",
+    "SkipKind",
+    "Strategy",
+    "TensorReport",
+    "Warmup",
+    "Weight",
+    "depth_check",
+    "dt_fixup_",
+    "initialise_free_",
+    "measure_input_norm",
+    "register_layer",
+    "register_lazily",
+    "strategy_named",
+    "watch",
+]

@@ -1,0 +1,332 @@
+"""DT-Fixup in place: Xavier, no layer norms, the paper's factors (section 3.3).
+
+In: the new layers and their input norm. Out: the same layers, re-initialised, and a `FixupReport`.
+Everything outside the given stack stays as it is, bit for bit.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from dtfixup.errors import AlreadyAppliedError, LoadedWeightsError, StrategyError, UnsupportedLayerError
+from dtfixup.fixup.layers import (
+    LayerWeights,
+    Role,
+    Rows,
+    Stack,
+    Weight,
+    bias_parameters,
+    layers_of,
+    modules_of,
+)
+from dtfixup.fixup.norms import InputNorm, distributed
+from dtfixup.fixup.report import FixupReport, TensorReport
+from dtfixup.fixup.residual import Residual
+from dtfixup.fixup.scaling import relation_factor, vanilla_factor
+
+_SCALED = frozenset({Role.VALUE, Role.OUTPUT, Role.MLP, Role.RELATION_VALUE})
+_NORMS = (nn.LayerNorm, nn.RMSNorm)
+_OUTSIDE_NORMS = (*_NORMS, nn.GroupNorm, nn.modules.batchnorm._BatchNorm)
+_MARK = "dtfixup_initialised_by"
+
+
+def dt_fixup_(
+    stack: Stack,
+    input_norm: InputNorm | float,
+    *,
+    reinitialise: bool = False,
+    generator: torch.Generator | None = None,
+) -> FixupReport:
+    """Initialise the new layers by DT-Fixup, in place.
+
+    Args:
+        stack: our `TransformerStack`, `nn.TransformerEncoder`, encoder layers of BERT or RoBERTa
+            models of Hugging Face, a list of such layers, or any module whose layers implement
+            `fixup_weights()`.
+        input_norm: mu, from `measure_input_norm`, or a number.
+        reinitialise: overwrite layers that hold loaded or trained weights.
+        generator: the random stream of the new weights; PyTorch's global one by default.
+
+    Under `torch.distributed` every rank ends with the weights of rank 0.
+    """
+    mu = float(input_norm)
+    relation_factor(1, mu)  # refuses an unusable mu before anything is touched
+
+    def factor(layers: int, weights: LayerWeights) -> float:
+        return relation_factor(layers, mu) if weights.relation_aware else vanilla_factor(layers, mu)
+
+    return initialise_stack_(
+        stack,
+        factor,
+        strategy="dt-fixup",
+        input_norm=mu,
+        remove_norms=True,
+        reinitialise=reinitialise,
+        generator=generator,
+    )
+
+
+def initialise_free_(
+    model: nn.Module,
+    *,
+    stack: Stack,
+    loaded: Iterable[nn.Module],
+    generator: torch.Generator | None = None,
+) -> list[str]:
+    """Xavier on the free parameters outside the stack; returns their names.
+
+    Call it before `measure_input_norm`: a projection below the stack decides the input norm.
+    Parameters of the `loaded` modules and of the stack are not touched, nor are norms and other
+    vectors that are no biases.
+    """
+    held = [*loaded, *(module for _, module in modules_of(stack))]
+    spared = {parameter for module in held for parameter in module.parameters()}
+    spared |= {
+        parameter
+        for module in model.modules()
+        if isinstance(module, _OUTSIDE_NORMS)
+        for parameter in module.parameters()
+    }
+    fused = {parameter: count for module in model.modules() for parameter, count in _fused(module)}
+    biases = bias_parameters(model.modules())
+    done = []
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if parameter in spared:
+                continue
+            if parameter in biases:
+                parameter.zero_()
+            elif parameter.ndim >= 2:
+                for matrix in parameter.chunk(fused.get(parameter, 1)):
+                    nn.init.xavier_uniform_(matrix, generator=generator)
+            else:
+                continue
+            done.append(name)
+        for module in model.modules():
+            if isinstance(module, nn.Embedding) and module.padding_idx is not None and module.weight not in spared:
+                module.weight[module.padding_idx].zero_()
+    _broadcast(parameter for name, parameter in model.named_parameters() if name in set(done))
+    return done
+
+
+def initialise_stack_(
+    stack: Stack,
+    factor: Callable[[int, LayerWeights], float],
+    *,
+    strategy: str,
+    input_norm: float | None = None,
+    remove_norms: bool = False,
+    reinitialise: bool = False,
+    generator: torch.Generator | None = None,
+    then: Callable[[], object] | None = None,
+) -> FixupReport:
+    """Xavier per logical matrix, biases zero, value, output, MLP and relation-value weights times a factor.
+
+    `then` finishes what the weights alone do not settle; the stack counts as initialised after it.
+    """
+    layers = layers_of(stack)
+    _refuse_second_call(layers)
+    if remove_norms:
+        _refuse_other_residuals(stack, strategy)
+    if not reinitialise:
+        _refuse_loaded(stack, layers)
+    removed = _remove_norms_(stack, layers) if remove_norms else []
+    biases = bias_parameters(module for _, module in modules_of(stack))
+    rows: list[TensorReport] = []
+    done: set[tuple[int, int, int]] = set()
+    with torch.no_grad():
+        for path, layer, weights in layers:
+            for part in _logical_matrices(path, layer, weights, biases):
+                if part.key in done:  # a weight shared by several layers is scaled once
+                    continue
+                done.add(part.key)
+                value = factor(len(layers), weights) if part.role in _SCALED else 1.0
+                rows.append(_initialise_(part, value, generator))
+    if then is not None:
+        then()
+    for _, layer, _ in layers:
+        setattr(layer, _MARK, strategy)
+    _broadcast(parameter for _, layer, _ in layers for parameter in layer.parameters())
+    return FixupReport(
+        strategy=strategy,
+        layers=len(layers),
+        relation_layers=sum(weights.relation_aware for _, _, weights in layers),
+        input_norm=input_norm,
+        tensors=tuple(rows),
+        norms_removed=tuple(removed),
+    )
+
+
+class NoNorm(nn.Module):
+    """Takes the place of a removed layer norm and returns its input.
+
+    `nn.TransformerEncoderLayer` has a fused path in evaluation mode that reads `eps`, `weight` and
+    `bias` of its norms and normalises by itself. An `eps` that differs from itself makes the layer
+    leave that path; a weight that announces its own dispatch makes the container around it leave it.
+    """
+
+    eps = float("nan")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = self.bias = _Undispatched()
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x
+
+
+class _Undispatched:
+    """Not a tensor; its presence tells PyTorch that fused kernels do not apply."""
+
+    @classmethod
+    def __torch_function__(cls, func: object, types: object, args: object = (), kwargs: object = None) -> object:
+        raise TypeError("this layer norm was removed by DT-Fixup and has no weight")
+
+
+@dataclass(frozen=True)
+class _Part:
+    """One logical matrix or vector of a layer, as a view into its parameter."""
+
+    name: str
+    role: Role
+    parameter: Tensor
+    start: int
+    stop: int
+
+    @property
+    def tensor(self) -> Tensor:
+        return self.parameter.detach()[self.start : self.stop] if self.parameter.ndim else self.parameter.detach()
+
+    @property
+    def key(self) -> tuple[int, int, int]:
+        return id(self.parameter), self.start, self.stop
+
+
+def _logical_matrices(path: str, layer: nn.Module, weights: LayerWeights, biases: set[Tensor]) -> Iterator[_Part]:
+    """Every parameter of the layer once: the named weights by slice, the rest as it is."""
+    names: dict[Tensor, str] = {p: f"{path}.{name}" if path else name for name, p in layer.named_parameters()}
+    parts = [_part(names, role, weight) for role, weight in weights.by_role()]
+    for parameter in {part.parameter for part in parts}:
+        _require_all_rows([part for part in parts if part.parameter is parameter])
+    yield from parts
+    covered = {part.parameter for part in parts}
+    for parameter, name in names.items():
+        if parameter in covered:
+            continue
+        vector = Role.BIAS if parameter in biases else Role.KEPT
+        role = vector if parameter.ndim < 2 else Role.UNSCALED
+        yield _Part(name, role, parameter, 0, len(parameter) if parameter.ndim else 0)
+
+
+def _part(names: dict[Tensor, str], role: Role, weight: Weight) -> _Part:
+    parameter = weight.parameter if isinstance(weight, Rows) else weight
+    name = names.get(parameter, "(shared)")
+    if isinstance(weight, Rows):
+        return _Part(f"{name}[{weight.start}:{weight.stop}]", role, parameter, weight.start, weight.stop)
+    return _Part(name, role, parameter, 0, len(parameter))
+
+
+def _require_all_rows(parts: list[_Part]) -> None:
+    """The slices of a fused parameter follow each other without gap or overlap."""
+    expected, name = 0, parts[0].name.partition("[")[0]
+    for part in sorted(parts, key=lambda part: part.start):
+        if part.start != expected or part.stop <= part.start:
+            break
+        expected = part.stop
+    if expected != len(parts[0].parameter):
+        given = ", ".join(f"{part.start}:{part.stop}" for part in parts)
+        raise UnsupportedLayerError(
+            f"the rows named of {name} ({given}) do not make up its {len(parts[0].parameter)} rows: name each slice "
+            "once, the ones that are not scaled under unscaled="
+        )
+
+
+def _fused(module: nn.Module) -> Iterator[tuple[Tensor, int]]:
+    """Parameters that hold several matrices on top of each other, and how many."""
+    if isinstance(module, nn.RNNBase | nn.RNNCellBase):
+        gates = 4 if isinstance(module, nn.LSTM | nn.LSTMCell) else 3 if isinstance(module, nn.GRU | nn.GRUCell) else 1
+        for parameter in module.parameters():
+            if parameter.ndim == 2 and len(parameter) == gates * module.hidden_size:
+                yield parameter, gates
+    elif isinstance(module, nn.MultiheadAttention) and module.in_proj_weight is not None:
+        yield module.in_proj_weight, 3
+
+
+def _initialise_(part: _Part, factor: float, generator: torch.Generator | None) -> TensorReport:
+    tensor = part.tensor
+    if part.role is Role.BIAS:
+        tensor.zero_()
+    elif part.role is not Role.KEPT:
+        nn.init.xavier_uniform_(tensor, generator=generator)
+    before = _norm(tensor)
+    if part.role in _SCALED:
+        tensor.mul_(factor)
+    return TensorReport(part.name, part.role, tuple(tensor.shape), before, factor, _norm(tensor))
+
+
+def _norm(tensor: Tensor) -> float:
+    precise = tensor.to(torch.float32 if tensor.device.type == "mps" else torch.float64)
+    return float(torch.linalg.vector_norm(precise))
+
+
+def _remove_norms_(stack: Stack, layers: list[tuple[str, nn.Module, LayerWeights]]) -> list[str]:
+    named = {norm for _, _, weights in layers for norm in weights.norms}
+    removed = []
+    for path, parent in list(modules_of(stack)):
+        for name, child in parent.named_children():
+            if isinstance(child, _NORMS) or child in named:
+                setattr(parent, name, NoNorm())
+                removed.append(f"{path}.{name}" if path else name)
+    return removed
+
+
+def _refuse_second_call(layers: list[tuple[str, nn.Module, LayerWeights]]) -> None:
+    for path, layer, _ in layers:
+        before = getattr(layer, _MARK, None)
+        if before is not None:
+            raise AlreadyAppliedError(
+                f"layer {path or type(layer).__name__} was initialised by {before} before. A second call would throw "
+                "its weights away; to start again, build the model anew."
+            )
+
+
+def _refuse_other_residuals(stack: Stack, strategy: str) -> None:
+    for _, module in modules_of(stack):
+        if isinstance(module, Residual) and not module.plain:
+            raise StrategyError(
+                f"this stack was built for {module.strategy_name}, whose skip connections are not plain additions: "
+                f"build it for {strategy}"
+            )
+
+
+def _refuse_loaded(stack: Stack, layers: list[tuple[str, nn.Module, LayerWeights]]) -> None:
+    """A norm that is not at its initial value, or Hugging Face's mark, tells of loaded weights."""
+    loaded = [
+        name for name, module in modules_of(stack) if isinstance(module, _NORMS) and not _at_initial_value(module)
+    ]
+    loaded += [
+        f"{path}.{name}" if path else name
+        for path, layer, _ in layers
+        for name, parameter in layer.named_parameters()
+        if getattr(parameter, "_is_hf_initialized", False)
+    ]
+    if loaded:
+        raise LoadedWeightsError(
+            f"the stack holds loaded or trained weights ({loaded[0]} and {len(loaded) - 1} more). DT-Fixup is for new "
+            "layers and would overwrite them: pass only the new ones, or reinitialise=True to lose these weights."
+        )
+
+
+def _at_initial_value(norm: nn.Module) -> bool:
+    weight, bias = getattr(norm, "weight", None), getattr(norm, "bias", None)
+    fresh_weight = weight is None or bool((weight == 1).all())
+    return fresh_weight and (bias is None or bool((bias == 0).all()))
+
+
+def _broadcast(parameters: Iterable[Tensor]) -> None:
+    """Every rank starts from the weights of rank 0, whatever its own random state was."""
+    if distributed():
+        for parameter in parameters:
+            torch.distributed.broadcast(parameter.detach(), src=0)

@@ -1,0 +1,1 @@
+"""What every training run needs and no task owns: random streams, learning-rate schedules."""

@@ -1,0 +1,97 @@
+"""One transformer layer: attention with skip, two-layer ReLU MLP with skip (Eq. 3-4).
+
+The strategy decides where it normalises and how branches join the stream; relations in the
+configuration make it relation-aware. Legend: B batch, L length, D width.
+"""
+
+from dataclasses import dataclass
+
+from torch import Tensor, nn
+
+from dtfixup.errors import ConfigError
+from dtfixup.fixup import LayerWeights, Strategy
+from dtfixup.transformer.attention import Attention
+from dtfixup.transformer.relation_attention import Kernel, RelationAttention
+
+
+@dataclass(frozen=True)
+class StackConfig:
+    """Shape of a stack; the defaults are the paper's text-to-SQL stack (appendix C.5)."""
+
+    layers: int
+    """Number of transformer layers, N."""
+    dim: int = 256
+    """Width of the residual stream."""
+    heads: int = 8
+    """Attention heads."""
+    mlp_dim: int = 1024
+    """Inner width of the MLP."""
+    relations: int = 0
+    """Number of relation ids; 0 builds vanilla layers."""
+    bias: bool = False
+    """Biases in the linear layers. The paper's equations have none, and its theorem does not cover them."""
+    dropout: float = 0.0
+    """Dropout on each branch. The paper uses none inside the stack."""
+    input_dropout: float = 0.0
+    """Dropout on the stack's input."""
+    kernel: Kernel = Kernel.TABLES
+    """How relation-aware attention is computed; "plain" is the textbook form, slow and equal."""
+
+    def __post_init__(self) -> None:
+        if min(self.layers, self.dim, self.heads, self.mlp_dim) < 1 or self.relations < 0:
+            raise ConfigError(f"layers, dim, heads and mlp_dim must be at least 1, relations at least 0: got {self}")
+        if self.kernel not in set(Kernel):
+            raise ConfigError(f"there is no kernel {self.kernel!r}: choose one of {', '.join(Kernel)}")
+        for rate in (self.dropout, self.input_dropout):
+            if not 0 <= rate < 1:
+                raise ConfigError(f"a dropout rate must lie in [0, 1), got {rate}")
+
+
+class MLP(nn.Module):
+    """Two linear layers with a ReLU between them."""
+
+    def __init__(self, dim: int, inner: int, *, bias: bool) -> None:
+        super().__init__()
+        self.up = nn.Linear(dim, inner, bias=bias)
+        self.down = nn.Linear(inner, dim, bias=bias)
+
+    def forward(self, x_BLD: Tensor) -> Tensor:
+        return self.down(self.up(x_BLD).relu())
+
+
+class TransformerLayer(nn.Module):
+    """Self-attention and MLP, each a residual branch."""
+
+    def __init__(self, config: StackConfig, strategy: Strategy) -> None:
+        super().__init__()
+        self.relation_aware = config.relations > 0
+        self.attention: Attention
+        if self.relation_aware:
+            self.attention = RelationAttention(
+                config.dim, config.heads, config.relations, bias=config.bias, kernel=config.kernel
+            )
+        else:
+            self.attention = Attention(config.dim, config.heads, bias=config.bias)
+        self.mlp = MLP(config.dim, config.mlp_dim, bias=config.bias)
+        self.attention_residual = strategy.residual(config.dim, config.layers)
+        self.mlp_residual = strategy.residual(config.dim, config.layers)
+        self.dropout = nn.Dropout(config.dropout)
+
+    def forward(self, x_BLD: Tensor, keep_BL: Tensor | None = None, relation_BLL: Tensor | None = None) -> Tensor:
+        inner_BLD = self.attention_residual.enter(x_BLD)
+        if self.relation_aware:
+            attended_BLD = self.attention(inner_BLD, keep_BL, relation_BLL)
+        else:
+            attended_BLD = self.attention(inner_BLD, keep_BL)
+        x_BLD = self.attention_residual.leave(x_BLD, self.dropout(attended_BLD))  # Eq. 3
+        mlp_BLD = self.mlp(self.mlp_residual.enter(x_BLD))
+        return self.mlp_residual.leave(x_BLD, self.dropout(mlp_BLD))  # Eq. 4
+
+    def fixup_weights(self) -> LayerWeights:
+        return LayerWeights(
+            value=[self.attention.value.weight],
+            output=[self.attention.output.weight],
+            mlp=[self.mlp.up.weight, self.mlp.down.weight],
+            relation_value=self.attention.relation_value_weights,
+            branches=[self.attention, self.mlp],
+        )

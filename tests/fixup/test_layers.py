@@ -1,0 +1,199 @@
+"""Which layers are found in a module, what they say about themselves, and what is refused."""
+
+import re
+import textwrap
+from types import SimpleNamespace
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from dtfixup.errors import UnsupportedLayerError
+from dtfixup.fixup import LayerWeights, Role, Rows, dt_fixup_, register_layer, register_lazily
+from dtfixup.fixup.layers import bias_parameters, describe_layer, first_module, last_module, layers_of, modules_of
+from dtfixup.transformer import StackConfig, TransformerStack
+
+D = 8
+
+
+class Undescribed(nn.Module):
+    """A layer with the names of the error message's example, and no method yet."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        names = ("query", "key", "value", "output")
+        self.attention = nn.ModuleDict({name: nn.Linear(D, D) for name in names})
+        self.mlp = nn.ModuleDict({"up": nn.Linear(D, 2 * D), "down": nn.Linear(2 * D, D)})
+        self.qkv = nn.Linear(D, 3 * D)
+
+
+class Described(Undescribed):
+    def fixup_weights(self) -> LayerWeights:
+        return LayerWeights(
+            value=[self.attention.value.weight],
+            output=[self.attention.output.weight],
+            mlp=[self.mlp.up.weight, self.mlp.down.weight],
+        )
+
+
+def ours(layers: int = 2) -> TransformerStack:
+    return TransformerStack(StackConfig(layers=layers, dim=D, heads=2, mlp_dim=16))
+
+
+def pasted_class(message: str) -> type[nn.Module]:
+    """A layer class that got the method out of an error message, as a user would paste it."""
+    block = re.search(r"\n\n(    from dtfixup.*?)\n\n[^ ]", message, re.DOTALL)
+    namespace: dict[str, object] = {}
+    exec(textwrap.dedent(block[1]), namespace)
+    return type("Pasted", (Undescribed,), {"fixup_weights": namespace["fixup_weights"]})
+
+
+def paths(stack: object) -> list[str]:
+    return [path for path, _, _ in layers_of(stack)]
+
+
+def test_layers_are_found_in_order_wherever_they_are() -> None:
+    deep = nn.ModuleDict({"below": nn.Dropout(), "inner": nn.ModuleDict({"stack": ours()}), "last": Described()})
+    assert paths(deep) == ["inner.stack.layers.0", "inner.stack.layers.1", "last"]
+    assert paths(Described()) == [""]
+
+
+@pytest.mark.parametrize("container", [list, tuple, nn.ModuleList, lambda layers: nn.Sequential(*layers)])
+def test_lists_of_layers_count_from_zero(container: object) -> None:
+    layers = [Described(), *ours().layers]
+    stack = container(layers)
+    assert paths(stack) == ["0", "1", "2"]
+    assert [layer for _, layer, _ in layers_of(stack)] == layers
+    assert "1.attention.value" in [path for path, _ in modules_of(stack)]
+
+
+@pytest.mark.parametrize("container", [list, nn.ModuleList])
+def test_the_stacks_input_enters_the_first_of_a_list_and_leaves_the_last(container: type) -> None:
+    layers = [Described(), Described()]
+    assert (first_module(container(layers)), last_module(container(layers))) == tuple(layers)
+
+
+def test_the_stacks_input_enters_a_module_itself() -> None:
+    for stack in (ours(), nn.Sequential(Described(), Described())):
+        assert first_module(stack) is last_module(stack) is stack
+
+
+@pytest.mark.parametrize("look", [layers_of, first_module, lambda stack: dt_fixup_(stack, 1.0)])
+@pytest.mark.parametrize("empty", [[], nn.ModuleList()])
+def test_an_empty_list_is_refused(look: object, empty: object) -> None:
+    with pytest.raises(UnsupportedLayerError, match="empty list: pass the list of new layers"):
+        look(empty)
+
+
+def test_weights_outside_the_layers_are_refused_by_name_and_left_alone() -> None:
+    stack = nn.ModuleDict({"layers": ours(), "embedding": nn.Embedding(3, D), "gate": nn.PReLU(D)})
+    before = {name: tensor.clone() for name, tensor in stack.state_dict().items()}
+    with pytest.raises(UnsupportedLayerError, match=r"outside its transformer layers: embedding.weight\. Pass only"):
+        dt_fixup_(stack, 1.0)
+    assert all(torch.equal(before[name], tensor) for name, tensor in stack.state_dict().items())
+
+
+def test_a_decoder_beside_the_encoder_is_refused() -> None:
+    with pytest.raises(UnsupportedLayerError, match=r"decoder\.layers\.0\.self_attn\.in_proj_weight"):
+        layers_of(nn.Transformer(D, 2, 1, 1, 16, batch_first=True))
+
+
+def test_one_unknown_module_among_known_ones_is_refused() -> None:
+    with pytest.raises(UnsupportedLayerError, match="Undescribed does not say"):
+        layers_of([Described(), Undescribed()])
+
+
+def test_the_method_in_the_error_message_works_when_pasted() -> None:
+    with pytest.raises(UnsupportedLayerError, match="Undescribed does not say which") as refusal:
+        layers_of([Undescribed()])
+    layer = pasted_class(str(refusal.value))()
+    report = dt_fixup_([layer], 2.0)
+    assert {row.name: row.role for row in report.tensors if row.factor != 1} == {
+        "0.attention.value.weight": Role.VALUE,
+        "0.attention.output.weight": Role.OUTPUT,
+        "0.mlp.up.weight": Role.MLP,
+        "0.mlp.down.weight": Role.MLP,
+    }
+
+
+def test_the_fused_form_in_the_error_message_works_when_pasted() -> None:
+    with pytest.raises(UnsupportedLayerError) as refusal:
+        layers_of([Undescribed()])
+    fused = re.search(r"# of a fused \[q; k; v\]: (Rows\(.*\))\n", str(refusal.value))[1]
+    layer = Undescribed()
+    rows = eval(fused, {"Rows": Rows, "self": layer, "d": D})
+    assert (rows.parameter, rows.start, rows.stop) == (layer.qkv.weight, 2 * D, 3 * D)
+
+
+def test_a_class_of_somebody_else_can_be_registered_and_its_subclasses_follow() -> None:
+    class Foreign(Undescribed):
+        pass
+
+    class Derived(Foreign):
+        pass
+
+    assert describe_layer(Foreign()) is None
+    register_layer(Foreign, Described.fixup_weights)
+    for kind in (Foreign, Derived):
+        layer = kind()
+        assert describe_layer(layer).value == [layer.attention.value.weight]
+
+
+def test_a_lazy_registration_runs_once_and_only_for_its_own_package() -> None:
+    class Foreign(Undescribed):
+        __module__ = "faraway.models.layer"
+
+    runs = []
+    register_lazily("faraway", lambda: (runs.append(1), register_layer(Foreign, Described.fixup_weights)))
+    describe_layer(Undescribed())
+    assert runs == []
+    assert describe_layer(Foreign()) is not None
+    describe_layer(Foreign())
+    assert runs == [1]
+
+
+def test_pytorchs_fused_projection_is_three_matrices() -> None:
+    layer = nn.TransformerEncoderLayer(D, 2, 16)
+    weights = describe_layer(layer)
+    fused = layer.self_attn.in_proj_weight
+    assert weights.value == [Rows(fused, 2 * D, 3 * D)]
+    assert weights.unscaled == [Rows(fused, 0, D), Rows(fused, D, 2 * D)]
+    assert not weights.relation_aware
+
+
+def test_pytorchs_unfused_projections_are_told_apart() -> None:
+    layer = nn.TransformerEncoderLayer(D, 2, 16)
+    layer.self_attn = nn.MultiheadAttention(D, 2, kdim=4, vdim=4)
+    weights = describe_layer(layer)
+    assert weights.value == [layer.self_attn.v_proj_weight]
+    assert weights.unscaled == [layer.self_attn.q_proj_weight, layer.self_attn.k_proj_weight]
+
+
+def test_a_pytorch_layer_with_another_attention_is_refused() -> None:
+    layer = nn.TransformerEncoderLayer(D, 2, 16)
+    layer.self_attn = nn.Linear(D, D)
+    with pytest.raises(UnsupportedLayerError, match="does not say which"):
+        describe_layer(layer)
+
+
+def test_only_what_is_added_is_a_bias() -> None:
+    modules = SimpleNamespace(
+        linear=nn.Linear(2, 3),
+        conv=nn.Conv1d(2, 3, 1),
+        bilinear=nn.Bilinear(2, 2, 3),
+        lstm=nn.LSTM(2, 3),
+        attention=nn.MultiheadAttention(4, 2, add_bias_kv=True),
+        bare=nn.Linear(2, 3, bias=False),
+        gate=nn.PReLU(3),
+    )
+    expected: set[Tensor] = {
+        modules.linear.bias,
+        modules.conv.bias,
+        modules.bilinear.bias,
+        modules.lstm.bias_ih_l0,
+        modules.lstm.bias_hh_l0,
+        modules.attention.in_proj_bias,
+        modules.attention.bias_k,
+        modules.attention.bias_v,
+    }
+    assert bias_parameters(vars(modules).values()) == expected

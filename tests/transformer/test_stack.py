@@ -1,0 +1,207 @@
+"""Layers and stacks: how each strategy joins branches to the stream, and what a stack refuses."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import Tensor
+
+from dtfixup.errors import ConfigError, RelationError
+from dtfixup.fixup import STRATEGIES
+from dtfixup.transformer import Kernel, StackConfig, TransformerLayer, TransformerStack
+
+CONFIG = StackConfig(layers=3, dim=6, heads=2, mlp_dim=10, relations=4)
+Branch = Callable[[Tensor], Tensor]
+
+
+def make_stack(strategy: str, config: StackConfig = CONFIG) -> TransformerStack:
+    torch.manual_seed(0)
+    return TransformerStack(config, strategy).double()
+
+
+def make_inputs(length: int = 4) -> tuple[Tensor, Tensor, Tensor]:
+    random = torch.Generator().manual_seed(1)
+    x_BLD = 2 * torch.randn(2, length, 6, dtype=torch.float64, generator=random)
+    keep_BL = torch.tensor([[True] * length, [True] * (length - 1) + [False]])
+    return x_BLD, keep_BL, torch.randint(4, (2, length, length), generator=random)
+
+
+def normalise(x_BLD: Tensor) -> Tensor:
+    centred_BLD = x_BLD - x_BLD.mean(-1, keepdim=True)
+    return centred_BLD / (centred_BLD.square().mean(-1, keepdim=True) + 1e-5).sqrt()
+
+
+def mlp_by_hand(layer: TransformerLayer, x_BLD: Tensor) -> Tensor:
+    return (x_BLD @ layer.mlp.up.weight.T).clamp(min=0) @ layer.mlp.down.weight.T
+
+
+# x, the branch F, the learned skip weight or gate -> the stream after the branch; N = 3
+FORMULAS: dict[str, Callable[[Tensor, Branch, Tensor], Tensor]] = {
+    "dt-fixup": lambda x, F, _: x + F(x),
+    "t-fixup": lambda x, F, _: x + F(x),
+    "unscaled": lambda x, F, _: x + F(x),
+    "standard": lambda x, F, _: normalise(x + F(x)),
+    "pre-ln": lambda x, F, _: x + F(normalise(x)),
+    "rezero": lambda x, F, gate: x + gate * F(x),
+    "deepnorm": lambda x, F, _: normalise(1.5650845800732873 * x + F(x)),
+    "admin": lambda x, F, omega: normalise(omega * x + F(x)),
+}
+
+
+def test_every_strategy_has_a_formula_here() -> None:
+    assert FORMULAS.keys() == STRATEGIES.keys()
+
+
+@pytest.mark.parametrize("relations", [0, 4])
+@pytest.mark.parametrize("strategy", FORMULAS)
+@torch.no_grad()
+def test_layers_follow_the_formula_of_their_strategy(strategy: str, relations: int) -> None:
+    stack = make_stack(strategy, replace(CONFIG, relations=relations))
+    x_BLD, keep_BL, relation_BLL = make_inputs()
+    ids = (relation_BLL,) if relations else ()
+    random = torch.Generator().manual_seed(2)
+    y_BLD = x_BLD
+    for layer in stack.layers:
+        learned = []
+        for residual in (layer.attention_residual, layer.mlp_residual):
+            parameter = residual.gate if strategy == "rezero" else residual.weight_D
+            if parameter is not None:
+                parameter.copy_(torch.randn(parameter.shape, generator=random, dtype=torch.float64))
+            learned.append(parameter)
+        before_BLD = y_BLD
+        y_BLD = FORMULAS[strategy](y_BLD, lambda x, layer=layer: layer.attention(x, keep_BL, *ids), learned[0])
+        y_BLD = FORMULAS[strategy](y_BLD, lambda x, layer=layer: mlp_by_hand(layer, x), learned[1])
+        torch.testing.assert_close(layer(before_BLD, keep_BL, *ids), y_BLD)
+    if strategy == "pre-ln":
+        y_BLD = normalise(y_BLD)
+    torch.testing.assert_close(stack(x_BLD, keep_BL, *ids), y_BLD)
+
+
+@torch.no_grad()
+def test_rezero_is_the_identity_at_the_start() -> None:
+    x_BLD, keep_BL, relation_BLL = make_inputs()
+    assert torch.equal(make_stack("rezero")(x_BLD, keep_BL, relation_BLL), x_BLD)
+
+
+@torch.no_grad()
+def test_both_kernels_make_the_same_stack() -> None:
+    plain, tables = (make_stack("dt-fixup", replace(CONFIG, kernel=kernel)) for kernel in Kernel)
+    assert {layer.attention.kernel for layer in plain.layers} == {Kernel.PLAIN}
+    assert {layer.attention.kernel for layer in tables.layers} == {Kernel.TABLES}
+    torch.testing.assert_close(plain(*make_inputs()), tables(*make_inputs()))
+
+
+@pytest.mark.parametrize("strategy", ["dt-fixup", "t-fixup", "unscaled", "rezero"])
+def test_layers_have_no_biases_unless_asked(strategy: str) -> None:
+    def biases(config: StackConfig) -> list[str]:
+        return [name for name, _ in TransformerStack(config, strategy).named_parameters() if "bias" in name]
+
+    assert biases(CONFIG) == []
+    assert len(biases(replace(CONFIG, bias=True))) == CONFIG.layers * (4 + 2)
+
+
+@pytest.mark.parametrize("relations", [0, 4])
+def test_fixup_weights_names_the_right_tensors(relations: int) -> None:
+    layer = TransformerLayer(replace(CONFIG, relations=relations, bias=True), STRATEGIES["standard"])
+    names = {id(parameter): name for name, parameter in layer.named_parameters()}
+    weights = layer.fixup_weights()
+    named = [(role.value, names[id(weight)]) for role, weight in weights.by_role()]
+    relation_value = [("relation value", "attention.relation_value_RZ")] if relations else []
+    assert named == [
+        ("value", "attention.value.weight"),
+        ("output", "attention.output.weight"),
+        ("mlp", "mlp.up.weight"),
+        ("mlp", "mlp.down.weight"),
+        *relation_value,
+    ]
+    assert list(weights.branches) == [layer.attention, layer.mlp]
+    assert weights.relation_aware is bool(relations)
+
+
+def test_a_stack_builds_dt_fixup_layers_by_default() -> None:
+    stack = TransformerStack(CONFIG)
+    assert stack.strategy.name == "dt-fixup"
+    assert len(stack.layers) == 3
+    assert not any(isinstance(module, torch.nn.LayerNorm) for module in stack.modules())
+
+
+def test_a_strategy_can_be_given_as_an_object() -> None:
+    assert TransformerStack(CONFIG, STRATEGIES["pre-ln"]).strategy is STRATEGIES["pre-ln"]
+
+
+@pytest.mark.parametrize("dropout", ["dropout", "input_dropout"])
+@torch.no_grad()
+def test_dropout_acts_in_training_only(dropout: str) -> None:
+    stack, plain = make_stack("dt-fixup", replace(CONFIG, **{dropout: 0.5})), make_stack("dt-fixup")
+    expected_BLD = plain(*make_inputs())
+    assert not torch.allclose(stack(*make_inputs()), expected_BLD)
+    assert torch.equal(stack.eval()(*make_inputs()), expected_BLD)
+
+
+@torch.no_grad()
+def test_branch_dropout_leaves_the_stream_alone() -> None:
+    stack = make_stack("dt-fixup", replace(CONFIG, dropout=0.999999))
+    x_BLD, keep_BL, relation_BLL = make_inputs()
+    assert torch.equal(stack(x_BLD, keep_BL, relation_BLL), x_BLD)
+
+
+@pytest.mark.parametrize("shape", [(4, 6), (2, 4, 5), (1, 2, 4, 6), (6,)])
+def test_an_input_of_the_wrong_shape_is_refused(shape: tuple[int, ...]) -> None:
+    with pytest.raises(ConfigError, match=r"takes \[B, L, 6\]"):
+        make_stack("dt-fixup")(torch.zeros(shape, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("shape", [(2,), (2, 5), (1, 4), (4, 2), (2, 4, 1)])
+def test_a_mask_of_the_wrong_shape_is_refused(shape: tuple[int, ...]) -> None:
+    x_BLD, _, relation_BLL = make_inputs()
+    with pytest.raises(ConfigError, match=r"keep_BL must be \(2, 4\)"):
+        make_stack("dt-fixup")(x_BLD, torch.ones(shape, dtype=torch.bool), relation_BLL)
+
+
+def test_a_vanilla_stack_refuses_relation_ids() -> None:
+    with pytest.raises(RelationError, match="vanilla stack"):
+        make_stack("dt-fixup", replace(CONFIG, relations=0))(*make_inputs())
+
+
+def test_a_relation_aware_stack_needs_relation_ids() -> None:
+    with pytest.raises(RelationError, match="needs relation ids"):
+        make_stack("dt-fixup")(make_inputs()[0])
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"layers": 0},
+        {"layers": -2},
+        {"dim": 0},
+        {"heads": 0},
+        {"mlp_dim": 0},
+        {"relations": -1},
+        {"dropout": 1.0},
+        {"dropout": -0.1},
+        {"dropout": float("nan")},
+        {"input_dropout": 1.5},
+        {"input_dropout": -1e-9},
+    ],
+    ids=str,
+)
+def test_a_config_that_cannot_work_is_refused(wrong: dict[str, float]) -> None:
+    with pytest.raises(ConfigError, match="must"):
+        replace(CONFIG, **wrong)
+
+
+def test_a_config_at_its_limits_is_accepted() -> None:
+    config = StackConfig(layers=1, dim=1, heads=1, mlp_dim=1, relations=0, dropout=0.0, input_dropout=0.0)
+    assert TransformerStack(config)(torch.ones(1, 1, 1)).shape == (1, 1, 1)
+
+
+def test_the_default_shape_is_the_papers() -> None:
+    config = StackConfig(layers=24)
+    assert (config.dim, config.heads, config.mlp_dim) == (256, 8, 1024)
+    assert (config.bias, config.dropout, config.input_dropout) == (False, 0.0, 0.0)
+
+
+def test_a_width_that_heads_do_not_divide_is_refused() -> None:
+    with pytest.raises(ConfigError, match="cannot be split over 4 heads"):
+        TransformerStack(replace(CONFIG, heads=4))
