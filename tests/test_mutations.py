@@ -51,8 +51,9 @@ def check_scaling(module: ModuleType) -> None:
         assert factor(*arguments) == pytest.approx(expected, rel=1e-12)
     with pytest.raises(ConfigError):
         module.deepnorm_skip(0)
-    with pytest.raises(InputNormError):
-        module.vanilla_factor(1, 0.0)
+    for norm in (0.0, 1e-30, 1e30):
+        with pytest.raises(InputNormError):
+            module.vanilla_factor(1, norm)
 
 
 def check_attention(module: ModuleType) -> None:

@@ -20,7 +20,7 @@ from transformers.models.roberta.modeling_roberta import RobertaLayer
 from transformers.models.xlm_roberta.modeling_xlm_roberta import XLMRobertaLayer
 
 from dtfixup.encoders import hugging_face
-from dtfixup.errors import AlreadyAppliedError, LoadedWeightsError
+from dtfixup.errors import AlreadyAppliedError, LoadedWeightsError, UnsupportedLayerError
 from dtfixup.fixup import dt_fixup_, initialise_free_, measure_input_norm, strategy_named
 from dtfixup.transformer import StackConfig, TransformerStack
 
@@ -185,6 +185,21 @@ def test_padding_does_not_count_in_a_hugging_face_model() -> None:
     assert measure_input_norm(model, model.encoder.layer, [BATCH["input_ids"]], progress=False).max > 1e6
 
 
-def test_the_method_alone_does_not_import_transformers() -> None:
-    script = "import sys, dtfixup.fixup, dtfixup.transformer; sys.exit('transformers' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", script], timeout=60, check=False).returncode == 0
+def test_cross_attention_is_refused() -> None:
+    config = BertConfig(**SHAPE, is_decoder=True, add_cross_attention=True)
+    with pytest.raises(UnsupportedLayerError, match=r"BertLayer has cross-attention.*add_cross_attention=False"):
+        dt_fixup_([BertLayer(config)], MU)
+
+
+def test_the_method_knows_layers_of_transformers_without_importing_it() -> None:
+    script = """
+import sys
+from dtfixup.fixup import dt_fixup_
+import dtfixup.transformer
+assert "transformers" not in sys.modules
+from transformers.models.bert.modeling_bert import BertConfig, BertLayer
+config = BertConfig(hidden_size=4, num_attention_heads=2, intermediate_size=8)
+print(dt_fixup_([BertLayer(config)], 1.0).layers)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=False)
+    assert (done.stdout, done.returncode) == ("1\n", 0), done.stderr

@@ -6,16 +6,25 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import huggingface_hub
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 from torch import nn
-from transformers import BertConfig, BertModel, PreTrainedTokenizerFast, RobertaConfig, RobertaModel
+from transformers import (
+    BertConfig,
+    BertModel,
+    PreTrainedTokenizerFast,
+    RobertaConfig,
+    RobertaModel,
+    RobertaTokenizer,
+)
 
 from dtfixup.encoders import Encoder, load, load_encoder
 from dtfixup.errors import EncoderError
 
+BYTES = ["<s>", "<pad>", "</s>", "<unk>", "<mask>", "d", "o", "g", "\u0120", "do", "\u0120do", "\u0120dog"]
 WORDS = ["[CLS]", "[PAD]", "[SEP]", "[UNK]", "the", "dog", "play", "##ing", "##s", "park"]
 SHAPE = {
     "vocab_size": len(WORDS),
@@ -79,6 +88,18 @@ def roberta(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
+def byte_level(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A RoBERTa whose tokenizer, like the real one, writes a word after a space in another way than at the start."""
+    folder = tmp_path_factory.mktemp("byte_level")
+    config = RobertaConfig(**{**SHAPE, "vocab_size": len(BYTES)}, type_vocab_size=1, bos_token_id=0, eos_token_id=2)
+    RobertaModel(config, add_pooling_layer=False).save_pretrained(folder)
+    vocabulary = {token: place for place, token in enumerate(BYTES)}
+    merges = [("d", "o"), ("\u0120", "do"), ("\u0120do", "g")]
+    RobertaTokenizer(vocab=vocabulary, merges=merges).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
 def minilm() -> Encoder:
     return load_encoder("minilm")
 
@@ -90,7 +111,7 @@ def copied(folder: Path, tmp_path: Path) -> Path:
 def test_minilm_comes_with_pip(minilm: Encoder) -> None:
     assert (minilm.name, minilm.dim, minilm.max_tokens) == ("minilm", 384, 512)
     assert not any("pooler" in name for name, _ in minilm.named_modules())
-    assert not any(module.training for module in minilm.model.modules())
+    assert not any(module.training for module in minilm.modules())
     assert {parameter.dtype for parameter in minilm.parameters()} == {torch.float32}
 
 
@@ -123,6 +144,7 @@ def test_a_missing_minilm_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) ->
 def test_a_folder_loads_as_it_was_saved(bert: Path) -> None:
     encoder = load_encoder(bert)
     assert (encoder.name, encoder.dim, encoder.max_tokens) == (str(bert), 8, 12)
+    assert not any(module.training for module in encoder.modules())
     saved = load_file(bert / "model.safetensors")
     assert all(torch.equal(tensor, saved[name]) for name, tensor in encoder.model.state_dict().items() if name in saved)
     assert {name for name in saved if name not in encoder.model.state_dict()} == {
@@ -146,6 +168,28 @@ def test_pickled_weights_are_never_read(bert: Path, tmp_path: Path) -> None:
         load_encoder(folder)
 
 
+def test_a_folder_without_a_tokenizer_is_refused(bert: Path, tmp_path: Path) -> None:
+    folder = copied(bert, tmp_path)
+    for file in folder.glob("*token*"):
+        file.unlink()
+    with pytest.raises(EncoderError, match=r"has no tokenizer: copy tokenizer\.json"):
+        load_encoder(folder)
+
+
+def test_truncated_weights_are_refused(bert: Path, tmp_path: Path) -> None:
+    weights = copied(bert, tmp_path) / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-100])
+    with pytest.raises(EncoderError, match="cannot be read, it may be damaged"):
+        load_encoder(weights.parent)
+
+
+def test_a_configuration_of_other_weights_is_refused(bert: Path, tmp_path: Path) -> None:
+    folder = copied(bert, tmp_path)
+    BertConfig(**{**SHAPE, "intermediate_size": 20}).save_pretrained(folder)
+    with pytest.raises(EncoderError, match="cannot be read, it may be damaged"):
+        load_encoder(folder)
+
+
 def test_a_checkpoint_that_lacks_weights_is_refused(bert: Path, tmp_path: Path) -> None:
     folder = copied(bert, tmp_path)
     weights = load_file(folder / "model.safetensors")
@@ -156,9 +200,21 @@ def test_a_checkpoint_that_lacks_weights_is_refused(bert: Path, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("name", ["nobody/no-such-encoder", "no-such-encoder"])
-def test_an_unknown_name_says_how_to_download_it(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unknown_name_says_how_to_download_it(name: str) -> None:
     with pytest.raises(EncoderError, match=rf"`hf download {name}`.*download=True.*\"minilm\" is always here"):
         load_encoder(name)
+
+
+def test_a_name_in_the_cache_of_this_machine_loads(bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    repository = tmp_path / "models--some--encoder"
+    shutil.copytree(bert, repository / "snapshots" / "0123abcd")
+    (repository / "refs").mkdir()
+    (repository / "refs" / "main").write_text("0123abcd")
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path))
+    encoder = load_encoder("some/encoder")
+    assert encoder.name == "some/encoder"
+    weight = encoder.model.embeddings.word_embeddings.weight
+    assert torch.equal(weight, load_file(bert / "model.safetensors")["embeddings.word_embeddings.weight"])
 
 
 def test_robertas_first_positions_belong_to_its_padding(roberta: Path) -> None:
@@ -210,6 +266,27 @@ def test_a_words_state_is_the_mean_of_its_subwords(bert: Path) -> None:
     torch.testing.assert_close(states_BWD[0, 1], (tokens_BTD[0, 2] + tokens_BTD[0, 3]) / 2)
     torch.testing.assert_close(states_BWD[1, 0], tokens_BTD[1, 1])
     assert keep_BW.tolist() == [[True, True, True], [True, False, False]]
+
+
+def test_words_of_a_list_have_the_subwords_they_have_in_a_sentence(byte_level: Path) -> None:
+    encoder = load_encoder(byte_level)
+    sentence = encoder.tokenizer("dog dog dog")["input_ids"]
+    batch = encoder.tokenize_words([["dog", "dog", "dog"], ["dog"]])
+    inside, opening = BYTES.index("\u0120dog"), [BYTES.index("do"), BYTES.index("g")]
+    assert sentence == [0, *opening, inside, inside, 2]
+    assert batch.input_ids_BT.tolist() == [[0, inside, inside, inside, 2], [0, inside, 2, 1, 1]]
+    assert batch.word_BT.tolist() == [[-1, 0, 1, 2, -1], [-1, 0, -1, -1, -1]]
+
+
+def test_words_of_a_list_are_those_of_a_sentence_for_wordpieces(bert: Path, minilm: Encoder) -> None:
+    for encoder in (load_encoder(bert), minilm):
+        listed = encoder.tokenize_words([["the", "dogs", "playing"]])
+        assert listed.input_ids_BT[0].tolist() == encoder.tokenizer("the dogs playing")["input_ids"]
+
+
+def test_no_sentences_are_refused(bert: Path) -> None:
+    with pytest.raises(EncoderError, match="no sentences to tokenise"):
+        load_encoder(bert).tokenize_words([])
 
 
 def test_nothing_is_cut_from_a_long_sentence(bert: Path) -> None:

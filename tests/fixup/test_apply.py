@@ -1,4 +1,4 @@
-"""`dt_fixup_` and `initialise_free_`: what they set, what they leave alone, what they refuse."""
+"""`dt_fixup_`: what it sets, what it leaves alone, what it refuses."""
 
 import copy
 import json
@@ -17,7 +17,6 @@ from dtfixup.fixup import (
     Role,
     Rows,
     dt_fixup_,
-    initialise_free_,
     measure_input_norm,
     strategy_named,
 )
@@ -35,7 +34,8 @@ def ours(strategy: str = "dt-fixup", **options: object) -> TransformerStack:
 
 def pytorch(**options: object) -> nn.TransformerEncoder:
     layer = nn.TransformerEncoderLayer(D, 2, MLP, **options)
-    return nn.TransformerEncoder(layer, N, norm=nn.LayerNorm(D), enable_nested_tensor=False)
+    nested = layer.self_attn.batch_first and not layer.norm_first
+    return nn.TransformerEncoder(layer, N, norm=nn.LayerNorm(D), enable_nested_tensor=nested)
 
 
 class Scale(nn.Module):
@@ -205,6 +205,14 @@ def test_a_layer_listed_three_times_counts_three_times_and_is_scaled_once() -> N
     assert 0.95 * bound < layer.attention.value.weight.abs().max() <= bound * (1 + 1e-6)
 
 
+def test_a_layer_that_a_module_applies_three_times_counts_three_times_too() -> None:
+    stack = nn.ModuleDict({"inner": nn.ModuleList([ours().layers[0]] * 3)})
+    report = dt_fixup_(stack, MU)
+    assert (report.layers, len(report.tensors)) == (3, 6)
+    bound = VANILLA * math.sqrt(6 / (D + D))
+    assert 0.95 * bound < stack["inner"][0].attention.value.weight.abs().max() <= bound * (1 + 1e-6)
+
+
 @pytest.mark.parametrize("seed", [0, 1])
 def test_everything_outside_the_stack_stays_bit_for_bit(seed: int) -> None:
     torch.manual_seed(7)
@@ -304,49 +312,3 @@ def test_the_report_survives_json() -> None:
     assert found["norms_removed"][0] == "norm"
     assert [row["name"] for row in found["tensors"]] == [row.name for row in report.tensors]
     assert found["tensors"][0]["role"] == "value"
-
-
-@pytest.mark.parametrize(("kind", "gates"), [(nn.LSTM, 4), (nn.GRU, 3), (nn.RNN, 1)])
-def test_recurrent_weights_are_xavier_per_gate(kind: type[nn.RNNBase], gates: int) -> None:
-    model = nn.ModuleDict({"rnn": kind(40, 32, num_layers=2, bidirectional=True), "stack": ours()})
-    initialise_free_(model, stack=model["stack"], loaded=[], generator=seeded())
-    for name, parameter in model["rnn"].named_parameters():
-        for part in parameter.chunk(gates):
-            if parameter.ndim == 1:
-                assert not part.any(), name
-            else:
-                bound = math.sqrt(6 / sum(part.shape))
-                assert 0.95 * bound < part.abs().max() <= bound, name
-
-
-def test_free_parameters_are_initialised_and_named_and_the_rest_stays() -> None:
-    model = nn.ModuleDict(
-        {
-            "loaded": nn.Linear(D, D),
-            "embedding": nn.Embedding(50, D, padding_idx=2),
-            "conv": nn.Conv1d(D, 16, 3),
-            "norm": nn.GroupNorm(2, D),
-            "stack": ours(bias=True),
-            "head": nn.Linear(D, 20),
-        }
-    )
-    for parameter in model.parameters():
-        parameter.data.fill_(9.0)
-    names = initialise_free_(model, stack=model["stack"], loaded=[model["loaded"]], generator=seeded())
-    assert names == ["embedding.weight", "conv.weight", "conv.bias", "head.weight", "head.bias"]
-    for name in ("loaded", "norm", "stack"):
-        assert all((parameter == 9).all() for parameter in model[name].parameters()), name
-    fans = {"embedding": 50 + D, "conv": 3 * (D + 16), "head": D + 20}
-    for name, fan in fans.items():
-        bound = math.sqrt(6 / fan)
-        assert 0.95 * bound < model[name].weight.abs().max() <= bound, name
-    assert not model["conv"].bias.any()
-    assert not model["head"].bias.any()
-    assert (model["embedding"].weight == 0).all(dim=1).nonzero().flatten().tolist() == [2]
-
-
-def test_the_padding_row_of_a_loaded_embedding_stays() -> None:
-    model = nn.ModuleDict({"embedding": nn.Embedding(5, D, padding_idx=0), "stack": ours()})
-    model["embedding"].weight.data.fill_(9.0)
-    assert initialise_free_(model, stack=model["stack"].layers, loaded=[model["embedding"]]) == []
-    assert (model["embedding"].weight == 9).all()

@@ -46,7 +46,7 @@ def complaint(batches: list[Tensor]) -> str:
     model = Model()
     try:
         measure_input_norm(model, model.stack, batches, progress=False)
-    except InputNormError as error:
+    except (InputNormError, RuntimeError) as error:
         return str(error)
     return "no error"
 
@@ -65,6 +65,8 @@ def work(rank: int, folder: Path) -> None:
     broken = [torch.full_like(batches[0], torch.nan)] if rank == 1 else batches
     result["nan on rank 1"] = complaint(broken)
     result["no data on rank 0"] = complaint([] if rank == 0 else batches)
+    wide = [torch.ones(1, 1, D + 1)] if rank == 0 else batches
+    result["model error on rank 0"] = complaint(wide)
     torch.save(result, folder / f"{rank}.pt")
     distributed.destroy_process_group()
 
@@ -127,3 +129,8 @@ def test_a_nan_on_one_rank_stops_both(results: list[Result]) -> None:
 def test_an_empty_loader_on_one_rank_stops_both(results: list[Result]) -> None:
     assert results[0]["no data on rank 0"].startswith("there are no batches")
     assert results[1]["no data on rank 0"] == "measuring the input norm failed on another rank: see its error"
+
+
+def test_an_error_of_the_model_on_one_rank_stops_both(results: list[Result]) -> None:
+    assert "shapes cannot be multiplied" in results[0]["model error on rank 0"]
+    assert results[1]["model error on rank 0"] == "measuring the input norm failed on another rank: see its error"

@@ -152,6 +152,32 @@ def test_a_lazy_registration_runs_once_and_only_for_its_own_package() -> None:
     assert runs == [1]
 
 
+@pytest.mark.parametrize(
+    ("value", "unscaled"),
+    [
+        ((2 * D, 3 * D), [(0, D)]),
+        ((2 * D, 3 * D), [(0, D), (D + 1, 2 * D)]),
+        ((2 * D, 3 * D), [(0, D), (D - 1, 2 * D)]),
+        ((2 * D, 3 * D + 1), [(0, D), (D, 2 * D)]),
+        ((2 * D, 3 * D), [(-D, 0), (0, D), (D, 2 * D)]),
+    ],
+    ids=["missing", "gap", "overlap", "beyond the end", "before the start"],
+)
+def test_rows_that_do_not_make_up_their_parameter_are_refused(
+    value: tuple[int, int], unscaled: list[tuple[int, int]]
+) -> None:
+    class Fused(Undescribed):
+        def fixup_weights(self) -> LayerWeights:
+            rows = [Rows(self.qkv.weight, *part) for part in unscaled]
+            return LayerWeights(value=[Rows(self.qkv.weight, *value)], output=[], mlp=[], unscaled=rows)
+
+    layer = Fused()
+    before = {name: tensor.clone() for name, tensor in layer.state_dict().items()}
+    with pytest.raises(UnsupportedLayerError, match=r"rows named of 0\.qkv\.weight .* do not make up its 24 rows"):
+        dt_fixup_([layer], 1.0)
+    assert all(torch.equal(before[name], tensor) for name, tensor in layer.state_dict().items())
+
+
 def test_pytorchs_fused_projection_is_three_matrices() -> None:
     layer = nn.TransformerEncoderLayer(D, 2, 16)
     weights = describe_layer(layer)

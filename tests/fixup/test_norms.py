@@ -2,6 +2,7 @@
 
 import gc
 import math
+from contextlib import nullcontext
 
 import pytest
 import rich
@@ -68,7 +69,7 @@ def ours(**shape: int) -> TransformerStack:
 
 def pytorch(batch_first: bool) -> nn.TransformerEncoder:
     layer = nn.TransformerEncoderLayer(D, 2, 8, batch_first=batch_first)
-    return nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+    return nn.TransformerEncoder(layer, 2, enable_nested_tensor=batch_first)
 
 
 @pytest.fixture
@@ -134,6 +135,23 @@ def test_padding_never_counts_by_the_mask_of_pytorchs_encoder(
     batch = (x if batch_first else x.transpose(0, 1), mask)
     assert_padding_left_out(measure([batch], model))
     assert_padding_left_out(measure_input_norm(model, model.stack.layers, [batch], progress=False))
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_pytorchs_fused_path_is_off_inside_and_as_it_was_afterwards(monkeypatch, fails: bool) -> None:
+    seen = []
+
+    class Looking(Opaque):
+        def forward(self, x: Tensor) -> Tensor:
+            seen.append(torch.backends.mha.get_fastpath_enabled())
+            return super().forward(x) if not fails else x.no_such_method()
+
+    for enabled in (True, False):
+        monkeypatch.setattr(torch.backends.mha, "_is_fastpath_enabled", enabled)
+        with pytest.raises(AttributeError) if fails else nullcontext():
+            measure([torch.ones(1, 2, D)], Through(Looking()))
+        assert torch.backends.mha.get_fastpath_enabled() is enabled
+    assert seen == [False, False]
 
 
 def test_padding_never_counts_by_the_attention_mask_of_a_mapping(padded) -> None:
@@ -252,6 +270,11 @@ def test_a_stack_that_is_never_called_is_an_error() -> None:
 def test_a_mask_of_the_wrong_shape_is_an_error() -> None:
     with pytest.raises(InputNormError, match=r"\(2, 3\).*must be \(1, 2\): pass keep="):
         measure([(torch.ones(1, 2, D), torch.ones(2, 3))], keep=1)
+
+
+def test_a_mask_that_is_no_tensor_is_an_error() -> None:
+    with pytest.raises(InputNormError, match=r"the mask \(from keep\) must be a tensor, got list"):
+        measure([torch.ones(1, 2, D)], keep=lambda _: [[True, True]])
 
 
 def test_a_mask_that_keeps_nothing_is_an_error() -> None:

@@ -84,7 +84,7 @@ def test_no_layers_are_refused(factor, layers: int) -> None:
 
 
 @by_norm
-@pytest.mark.parametrize("mu", [0, 0.0, -1.0, math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("mu", [0, 0.0, -1.0, 1e-30, 1e30, 1e200, math.nan, math.inf, -math.inf])
 def test_an_unusable_norm_is_refused(factor, mu: float) -> None:
     with pytest.raises(InputNormError, match="positive finite number"):
         factor(2, mu)

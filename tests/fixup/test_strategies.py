@@ -1,6 +1,7 @@
 """Each strategy keeps its rule: where it normalises, what schedule it needs, how its weights start."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 import torch
@@ -168,14 +169,48 @@ def test_admin_leaves_no_hooks_behind() -> None:
     assert not any(module._forward_hooks or module._forward_pre_hooks for module in stack.modules())
 
 
-def test_admin_needs_a_profile() -> None:
-    with pytest.raises(StrategyError, match="admin needs profile="):
-        strategy_named("admin").initialise_(make_stack("admin"))
+def admin_skips(stack: TransformerStack, profile: Callable[[], object]) -> list[float]:
+    strategy_named("admin").initialise_(stack, profile=profile, generator=torch.Generator().manual_seed(4))
+    return [module.weight_D[0].item() for module in stack.modules() if isinstance(module, Residual)]
 
 
-def test_an_admin_profile_must_run_the_stack() -> None:
-    with pytest.raises(StrategyError, match="did not run the stack"):
-        strategy_named("admin").initialise_(make_stack("admin"), profile=lambda: None)
+def test_padding_does_not_count_for_admin() -> None:
+    quiet, loud, unmasked = (make_stack("admin", relations=0) for _ in range(3))
+    x_BLD = torch.randn(2, 3, 8)
+    keep_BL = torch.tensor([[True, True, True], [True, False, False]])
+    loud_BLD = x_BLD.masked_fill(~keep_BL[..., None], 1e3)
+    expected = admin_skips(quiet, lambda: quiet(x_BLD, keep_BL))
+    assert admin_skips(loud, lambda: loud(loud_BLD, keep_BL)) == pytest.approx(expected, rel=1e-5)
+    assert admin_skips(unmasked, lambda: unmasked(loud_BLD))[0] > 10 * expected[0]
+
+
+def test_dropout_is_off_while_admin_profiles_and_modes_come_back() -> None:
+    x_BLD, config = torch.randn(2, 3, 8), make_stack("admin", relations=0).config
+    dropping = TransformerStack(replace(config, dropout=0.5, input_dropout=0.5), "admin").train()
+    dropping.layers[1].eval()
+    modes = [module.training for module in dropping.modules()]
+    without = make_stack("admin", relations=0)
+    assert admin_skips(dropping, lambda: dropping(x_BLD)) == admin_skips(without, lambda: without(x_BLD))
+    assert [module.training for module in dropping.modules()] == modes
+
+
+@pytest.mark.parametrize(
+    ("profile", "error", "message"),
+    [
+        (None, StrategyError, "admin needs profile="),
+        (lambda: None, StrategyError, "did not run the stack"),
+        (lambda: 1 / 0, ZeroDivisionError, "division by zero"),
+    ],
+)
+def test_a_stack_is_as_good_as_new_after_admin_failed(profile: object, error: type[Exception], message: str) -> None:
+    stack, fresh = make_stack("admin").train(), make_stack("admin").train()
+    with pytest.raises(error, match=message):
+        strategy_named("admin").initialise_(stack, profile=profile)
+    assert all(module.training for module in stack.modules())
+    assert not any(module._forward_hooks or module._forward_pre_hooks for module in stack.modules())
+    assert initialise(stack, "admin") == initialise(fresh, "admin")
+    for parameter, expected in zip(stack.parameters(), fresh.parameters(), strict=True):
+        assert torch.equal(parameter, expected)
 
 
 def test_dt_fixup_needs_the_input_norm() -> None:

@@ -102,7 +102,7 @@ def test_a_fully_padded_example_is_the_mean_of_its_values_and_not_nan() -> None:
     assert x_BLD.grad.isfinite().all()
 
 
-@pytest.mark.parametrize(("dim", "heads"), [(6, 4), (3, 2), (8, 16)])
+@pytest.mark.parametrize(("dim", "heads"), [(6, 4), (3, 2), (8, 16), (4, 0), (4, -2)])
 def test_a_width_that_heads_do_not_divide_is_refused(dim: int, heads: int) -> None:
     with pytest.raises(ConfigError, match=f"{dim} cannot be split over {heads} heads"):
         Attention(dim, heads)

@@ -122,7 +122,15 @@ def test_kernels_agree_in_value_and_in_every_gradient(
     torch.testing.assert_close(gradients(tables, x_BLD, keep_BL, relation_BLL), expected, rtol=1e-10, atol=1e-11)
 
 
-@pytest.mark.parametrize(("kernel", "name"), [(Kernel.PLAIN, "attend_plain"), (Kernel.TABLES, "attend_by_tables")])
+@pytest.mark.parametrize(
+    ("kernel", "name"),
+    [
+        (Kernel.PLAIN, "attend_plain"),
+        (Kernel.TABLES, "attend_by_tables"),
+        ("plain", "attend_plain"),
+        ("tables", "attend_by_tables"),
+    ],
+)
 def test_a_kernel_runs_its_own_function(kernel: Kernel, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     ran = []
     for function in ("attend_plain", "attend_by_tables"):
@@ -187,6 +195,17 @@ def test_missing_relation_ids_are_refused() -> None:
 def test_relation_ids_of_the_wrong_shape_are_refused(shape: tuple[int, ...]) -> None:
     with pytest.raises(RelationError, match=r"expected \(2, 3, 3\)"):
         make_attention()(make_inputs(2, 3)[0], None, torch.zeros(shape, dtype=torch.long))
+
+
+@pytest.mark.parametrize("number", [torch.float32, torch.float64, torch.bfloat16])
+def test_relation_ids_that_are_no_integers_are_refused(number: torch.dtype) -> None:
+    x_BLD, relation_BLL = make_inputs(2, 3)
+    with pytest.raises(RelationError, match=f"must be integers, got {number}"):
+        make_attention()(x_BLD, None, relation_BLL.to(number))
+
+
+def test_an_empty_batch_goes_through() -> None:
+    assert make_attention()(torch.zeros(0, 3, 6).double(), None, torch.zeros(0, 3, 3).long()).shape == (0, 3, 6)
 
 
 def test_narrow_integer_ids_are_taken() -> None:

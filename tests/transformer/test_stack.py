@@ -85,8 +85,9 @@ def test_rezero_is_the_identity_at_the_start() -> None:
 
 
 @torch.no_grad()
-def test_both_kernels_make_the_same_stack() -> None:
-    plain, tables = (make_stack("dt-fixup", replace(CONFIG, kernel=kernel)) for kernel in Kernel)
+@pytest.mark.parametrize("names", [(Kernel.PLAIN, Kernel.TABLES), ("plain", "tables")], ids=["enum", "string"])
+def test_both_kernels_make_the_same_stack(names: tuple[str, str]) -> None:
+    plain, tables = (make_stack("dt-fixup", replace(CONFIG, kernel=name)) for name in names)
     assert {layer.attention.kernel for layer in plain.layers} == {Kernel.PLAIN}
     assert {layer.attention.kernel for layer in tables.layers} == {Kernel.TABLES}
     torch.testing.assert_close(plain(*make_inputs()), tables(*make_inputs()))
@@ -189,6 +190,11 @@ def test_a_relation_aware_stack_needs_relation_ids() -> None:
 def test_a_config_that_cannot_work_is_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(ConfigError, match="must"):
         replace(CONFIG, **wrong)
+
+
+def test_an_unknown_kernel_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(ConfigError, match="no kernel 'bogus': choose one of plain, tables"):
+        replace(CONFIG, kernel="bogus")
 
 
 def test_a_config_at_its_limits_is_accepted() -> None:

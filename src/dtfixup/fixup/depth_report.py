@@ -19,6 +19,8 @@ MEASURES = {
     "layer_update": "‖ΔG‖·L/η per branch",
 }
 
+_EXPLODES = 2.0  # a slope from which a line would squeeze all others flat
+
 
 @dataclass(frozen=True)
 class DepthRow:
@@ -94,7 +96,7 @@ class DepthReport:
             table.add_column(heading, justify="right")
         for (stack, strategy, optimizer), rows in self.groups().items():
             slopes = (self.slope(stack, strategy, optimizer, measure) for measure in MEASURES)
-            texts = ("-" if slope is None else f"{slope:+.3f}" for slope in slopes)
+            texts = ("-" if slope is None else signed(slope, 3) for slope in slopes)
             table.add_row(stack, strategy, optimizer, f"{rows[0].depth}-{rows[-1].depth}", *texts)
         console = Console(width=160, color_system=None)
         with console.capture() as capture:
@@ -123,6 +125,7 @@ class DepthReport:
         return write_atomically(path, lambda temporary: figure.savefig(temporary, dpi=110))
 
     def _draw(self, axis: Any, kind: str, optimizer: str, measure: str) -> None:
+        tame: list[float] = []
         for (stack, strategy, optimised_by), rows in self.groups().items():
             if (stack, optimised_by) != (kind, optimizer):
                 continue
@@ -130,17 +133,21 @@ class DepthReport:
             if not points:
                 continue
             slope = self.slope(stack, strategy, optimised_by, measure)
-            label = strategy if slope is None else f"{strategy} ({slope:+.2f})"
+            label = strategy if slope is None else f"{strategy} ({signed(slope, 2)})"
             width = 2.4 if strategy == "dt-fixup" else 1.2
             axis.plot(*zip(*points, strict=True), marker="o", markersize=3, linewidth=width, label=label)
+            if slope is not None and slope < _EXPLODES:
+                tame += [value for _, value in points]
         depths = sorted({row.depth for row in self.rows})
         axis.set_xscale("log", base=2)
         axis.set_yscale("log")
         axis.set_xticks(depths, [str(depth) for depth in depths])
         axis.set_xlabel("layers N")
         axis.grid(alpha=0.3)
+        if tame:  # a line that explodes leaves the panel at its top
+            axis.set_ylim(min(tame) / 10, max(tame) * 1000)
         if axis.lines:
-            axis.legend(fontsize=7, title="strategy (slope)", title_fontsize=7)
+            axis.legend(fontsize=7, title="strategy (slope)", title_fontsize=7, loc="upper right")
 
 
 def log_log_slope(points: Iterable[tuple[float, float]]) -> float | None:
@@ -156,6 +163,15 @@ def log_log_slope(points: Iterable[tuple[float, float]]) -> float | None:
     mean_x, mean_y = sum(xs) / len(xs), sum(ys) / len(ys)
     covariance = sum((x - mean_x) * (y - mean_y) for x, y in zip(xs, ys, strict=True))
     return covariance / sum((x - mean_x) ** 2 for x in xs)
+
+
+def signed(value: float, digits: int) -> str:
+    """A number with its sign, without the sign of a rounded zero.
+
+    >>> signed(0.5, 2), signed(-0.001, 2)
+    ('+0.50', '+0.00')
+    """
+    return f"{round(value, digits) + 0.0:+.{digits}f}"
 
 
 def finite(value: float) -> float | None:

@@ -51,6 +51,17 @@ class Alert:
         return self.message
 
 
+@dataclass(frozen=True)
+class _Excursion:
+    """A time above a limit: its latest step, and the ratio that was last told of."""
+
+    step: int
+    worst: float
+
+    def outdone_by(self, ratio: float) -> bool:
+        return ratio > 2 * self.worst or (math.isnan(ratio) and not math.isnan(self.worst))
+
+
 class ScalarWriter(Protocol):
     """What is used of TensorBoard's `SummaryWriter`."""
 
@@ -67,7 +78,7 @@ def watch(
     every: int = 50,
     first_step: int = 0,
     max_input_ratio: float = 2.0,
-    max_growth: float = 4.0,
+    max_growth: float = 8.0,
     max_gradient_ratio: float = 20.0,
 ) -> "Monitor":
     """Start to follow a stack; call `step()` on the result after each backward pass, before clipping.
@@ -124,7 +135,7 @@ class Monitor:
         self._steps = torch.zeros(every, self._columns, device=device)
         self._arriving: tuple[Tensor, torch.cuda.Event | None, int] | None = None
         self._gradients: deque[float] = deque(maxlen=max(every, 100))
-        self._broken: set[Assumption] = set()
+        self._excursions: dict[Assumption, _Excursion] = {}
         self.keep: Tensor | None = None  # set before the forward pass, where the stack is not called with a mask
         self._keep: Tensor | None = None
         enter = first_module(stack).register_forward_pre_hook(self._look_at_call, with_kwargs=True)
@@ -235,17 +246,20 @@ class Monitor:
         self._write(step, entering, growth, gradient)
 
     def _compare(self, step: int, assumption: Assumption, ratio: float, text: str) -> None:
-        """One alert when a limit is passed, and the next only after the ratio has been back below it."""
+        """One alert when a limit is passed, and the next when it got twice as bad or came back after a quiet time."""
         limit = self._limits[assumption]
         if ratio <= limit:
-            self._broken.discard(assumption)
-        elif assumption not in self._broken:
-            self._broken.add(assumption)
-            alert = Alert(step, assumption, ratio, limit, text)
-            self.alerts.append(alert)
-            _log.warning("%s", alert)
-            if self._callback is not None:
-                self._callback(alert)
+            return
+        last = self._excursions.get(assumption)
+        if last is not None and step - last.step <= 2 * self._every and not last.outdone_by(ratio):
+            self._excursions[assumption] = _Excursion(step, last.worst)
+            return
+        self._excursions[assumption] = _Excursion(step, ratio)
+        alert = Alert(step, assumption, ratio, limit, text)
+        self.alerts.append(alert)
+        _log.warning("%s", alert)
+        if self._callback is not None:
+            self._callback(alert)
 
     def _write(self, step: int, entering: float, growth: float, gradient: float) -> None:
         if self._writer is not None:

@@ -1,0 +1,40 @@
+# Everything runs in .venv, which the first target builds. Needs Python 3.11 or newer and make.
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/pip install --disable-pip-version-check --quiet --constraint constraints.txt
+
+.PHONY: setup demo test check bench clean
+
+setup: .venv/dev
+
+.venv/run: pyproject.toml constraints.txt
+	@echo "Setting up .venv (once, one to two minutes) ..."
+	@$(PYTHON) -m venv .venv
+	@$(PIP) torch==$$(sed -n 's/^torch==//p' constraints.txt)
+	@$(PIP) --editable .
+	@touch $@
+
+.venv/dev: .venv/run
+	@$(PIP) --editable .[dev]
+	@touch $@
+
+demo: .venv/run  ## 24 new layers on MiniLM, trained three ways: a table and out/demo/demo.png
+	@$(BIN)/dtfixup demo
+
+test: .venv/dev  ## the whole suite, and the coverage of the method and its layers
+	@$(BIN)/coverage erase
+	@$(BIN)/coverage run -m pytest
+	@$(BIN)/coverage combine --quiet
+	@$(BIN)/coverage report --include='src/dtfixup/fixup/*,src/dtfixup/transformer/*' --fail-under=95 --skip-covered
+
+check: .venv/dev  ## style, types, import order
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-logo
+
+bench: .venv/dev  ## measurements that are ratios within one run
+	@for file in benchmarks/*.py; do echo "$$file"; $(BIN)/python $$file || exit 1; done
+
+clean:
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .coverage* build

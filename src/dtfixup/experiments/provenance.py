@@ -1,0 +1,53 @@
+"""Where a number came from: command, commit, seed, encoder, data and hardware, for every result file."""
+
+import os
+import platform
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+
+
+def provenance(
+    name: str, command: str, started: float, *, seed: int, encoder: str = "minilm", data_hash: str = ""
+) -> dict[str, Any]:
+    """The fields that every result file has; `started` is a reading of `time.monotonic()`."""
+    return {
+        "name": name,
+        "command": command,
+        "commit": commit(),
+        "seed": seed,
+        "encoder": encoder,
+        "data_hash": data_hash,
+        "hardware": hardware(),
+        "wall_seconds": round(time.monotonic() - started, 1),
+    }
+
+
+def commit() -> str:
+    """The commit of this source tree, "-dirty" where it has changes, "unknown" where it is no checkout."""
+    folder = Path(__file__).parent
+
+    def git(*words: str) -> str:
+        return subprocess.run(["git", *words], cwd=folder, capture_output=True, text=True, check=True).stdout.strip()
+
+    try:
+        return git("rev-parse", "--short=12", "HEAD") + ("-dirty" if git("status", "--porcelain", "--", ".") else "")
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+
+
+def hardware() -> str:
+    """Processor or GPU, cores and the version of torch."""
+    if torch.cuda.is_available():
+        return f"{torch.cuda.get_device_name()}, torch {torch.__version__}"
+    return f"{_processor()}, {os.cpu_count()} cores, torch {torch.__version__}"
+
+
+def _processor() -> str:
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text().splitlines() if info.is_file() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()
