@@ -77,7 +77,7 @@ class DemoConfig:
 CANDIDATES = {
     "standard": (Candidate(1e-4, 100), Candidate(2e-4, 100), Candidate(5e-4, 300)),
     "pre-ln": (Candidate(1e-3), Candidate(2e-3)),
-    "dt-fixup": (Candidate(2e-3),),
+    "dt-fixup": (Candidate(3e-3),),
 }
 
 
