@@ -176,6 +176,19 @@ def test_a_gradient_that_is_not_finite_is_named_before_there_is_a_usual_one() ->
     assert named(train(stack, monitor, [vectors()] * 6, losses=[1.0, math.nan, 1.0])) == [(1, "GRADIENT")]
 
 
+def test_gradients_that_are_not_finite_do_not_become_usual() -> None:
+    stack, monitor = watched(every=2)
+    alerts = train(stack, monitor, [vectors()] * 21, losses=[math.nan] * 10 + [1.0] * 10 + [100.0])
+    assert named(alerts) == [(0, "GRADIENT"), (20, "GRADIENT")]
+
+
+def test_a_nan_that_arises_inside_the_stack_is_named() -> None:
+    stack, monitor = watched()
+    with torch.no_grad():
+        stack.layers[1].mlp.down.weight[0, 0] = math.nan
+    assert named(train(stack, monitor, [vectors()])) == [(0, "GROWTH"), (0, "GRADIENT")]
+
+
 @pytest.mark.parametrize(
     ("ratios", "steps"),
     [

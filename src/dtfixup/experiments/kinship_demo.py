@@ -112,6 +112,7 @@ class RunResult:
 
 
 Progress = Callable[[dict[str, Any]], object]
+PROGRESS_EVERY = 10
 
 
 def prepare(config: DemoConfig, encoder: str = "minilm") -> DemoData:
@@ -154,7 +155,7 @@ class Run:
             self._train_step()
             if self.step % self.config.evaluate_every == 0:
                 self.curve[self.step] = accuracy(self.model, self.data.validation)
-            if self.step % 10 == 0:
+            if self.step % PROGRESS_EVERY == 0:
                 point = self.curve[max(self.curve)] if self.curve else None
                 progress({"step": self.step, "loss": self.loss, "accuracy": point})
 

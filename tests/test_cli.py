@@ -1,0 +1,74 @@
+"""The command line as a person uses it."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from matplotlib import image
+
+from dtfixup.cli import main
+from dtfixup.experiments import side_by_side
+from dtfixup.experiments.kinship_demo import DemoConfig
+
+
+def test_check_prints_writes_and_draws(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    numbers, picture = tmp_path / "depth.json", tmp_path / "depth.png"
+    main(["check", "--depths", "2,4", "--json", str(numbers), "--plot", str(picture), "--strategies", "dt-fixup"])
+    content = json.loads(numbers.read_text())
+    assert {"stack", "strategy", "optimizer", "depth", "grad_norm", "grad_norm_biases", "update"} <= set(
+        content["rows"][0]
+    )
+    assert {"stack", "strategy", "optimizer", "grad_norm", "update"} <= set(content["slopes"][0])
+    assert {(row["stack"], row["optimizer"], row["depth"]) for row in content["rows"]} == {
+        (stack, optimizer, depth)
+        for stack in ("vanilla", "relation")
+        for optimizer in ("sgd", "adam")
+        for depth in (2, 4)
+    }
+    assert {"command", "commit", "hardware", "wall_seconds"} <= set(content)
+    assert image.imread(picture).shape[0] > 300
+    assert "dt-fixup" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["check", "--depths", "2,x"], "expected numbers separated by commas"),
+        (["check", "--depths", "0"], "at least 1"),
+        (["check", "--strategies", "magic"], "there is no strategy 'magic'"),
+        (["check", "--encoder", "no-such-encoder"], "hf download no-such-encoder"),
+    ],
+)
+def test_bad_input_says_what_to_do_and_exits_with_2(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main(arguments)
+    assert stop.value.code == 2
+    assert message in " ".join(capsys.readouterr().err.split())
+
+
+def test_an_unknown_option_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main(["check", "--deptsh", "2"])
+    assert stop.value.code == 2
+    assert "deptsh" in capsys.readouterr().err
+
+
+def test_help_tells_every_option() -> None:
+    text = subprocess.run(
+        [sys.executable, "-c", "from dtfixup.cli import main; main()", "check", "--help"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    assert all(option in text for option in ("--depths", "--strategies", "--encoder", "--json", "--plot"))
+
+
+def test_demo_asks_for_what_the_options_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[object] = []
+    monkeypatch.setattr(side_by_side, "show_demo", lambda config, out: asked.extend((config, out)))
+    main(["demo", "--out", str(tmp_path), "--steps", "22", "--layers", "3", "--seed", "5"])
+    assert asked == [DemoConfig(seed=5, steps=22, tune_steps=6, layers=3), tmp_path]

@@ -1,0 +1,49 @@
+"""What the documentation shows runs as it stands."""
+
+import re
+import runpy
+from pathlib import Path
+
+import pytest
+from matplotlib import image
+
+ROOT = Path(__file__).parent.parent
+
+
+def python_blocks(file: Path) -> str:
+    return "\n".join(re.findall(r"^```python\n(.*?)^```", file.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE))
+
+
+@pytest.mark.parametrize("name", ["README.md", "docs/method.md"])
+def test_the_python_of_the_documentation_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    program = python_blocks(ROOT / name)
+    assert "dt_fixup_(" in program
+    exec(compile(program, name, "exec"), {"__name__": "documentation"})
+
+
+def test_readme_draws_its_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    exec(compile(python_blocks(ROOT / "README.md"), "README.md", "exec"), {"__name__": "documentation"})
+    assert image.imread(tmp_path / "depth.png").shape[0] > 200
+
+
+@pytest.mark.parametrize("name", ["README.md", "docs/method.md", "CONTRIBUTING.md", "CHANGELOG.md"])
+def test_links_and_pictures_exist(name: str) -> None:
+    file = ROOT / name
+    targets = re.findall(r"\]\(([^)#:]+)\)", file.read_text(encoding="utf-8"))
+    missing = [target for target in targets if not (file.parent / target).exists()]
+    assert missing == []
+
+
+def test_the_example_learns_and_is_short() -> None:
+    file = ROOT / "examples" / "own_model.py"
+    assert len(file.read_text(encoding="utf-8").splitlines()) < 60
+    first, last = runpy.run_path(str(file))["main"](layers=4, steps=20)
+    assert last < 0.8 * first
+
+
+def test_readme_shows_the_two_commands() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert "make demo" in text
+    assert "make test" in text
