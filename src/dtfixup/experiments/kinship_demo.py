@@ -8,6 +8,8 @@ training stories goes on to the end. DT-Fixup runs once, with one learning rate 
 import hashlib
 import logging
 import math
+import multiprocessing
+import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -238,10 +240,15 @@ def run_in_process(strategy: str, config: DemoConfig, data: DemoData, messages: 
     """One strategy in a process of its own, on one thread; tells its progress and its result."""
     torch.set_num_threads(1)
     logging.getLogger("dtfixup").setLevel(logging.ERROR)  # alerts are in the result; the screen belongs to the bars
+    parent = multiprocessing.parent_process()
+
+    def tell(state: dict[str, Any]) -> None:
+        if parent is not None and not parent.is_alive():
+            sys.exit("the demo was stopped")  # nobody is left to train for
+        messages.put({"strategy": strategy, "kind": "progress", **state})
+
     try:
-        result = train_strategy(
-            strategy, config, data, lambda state: messages.put({"strategy": strategy, "kind": "progress", **state})
-        )
+        result = train_strategy(strategy, config, data, tell)
         messages.put({"strategy": strategy, "kind": "result", "result": result})
     except Exception as error:
         messages.put({"strategy": strategy, "kind": "error", "error": f"{type(error).__name__}: {error}"})
