@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 from huggingface_hub import try_to_load_from_cache
+from huggingface_hub.errors import HFValidationError
 from safetensors import SafetensorError
 from torch import Tensor, nn
 from transformers import (
@@ -173,16 +174,25 @@ def _locate(name: str, download: bool) -> str:
     folder = Path(name).expanduser()
     if folder.is_dir():
         return str(_require_complete(folder))
-    cached = try_to_load_from_cache(name, "config.json") if "\\" not in name else None
-    if isinstance(cached, str):
-        return str(_require_complete(Path(cached).parent))
+    cached = _cached_folder(name)
+    if cached is not None:
+        return str(cached)
     if download:
         return name
     raise EncoderError(
-        f"the encoder {name!r} is not on this machine, and nothing is downloaded unless you ask for it. "
-        f"Either run `hf download {name}` where there is a network, or pass download=True, or give a folder that "
+        f"the encoder {name!r} is not on this machine, or not all of it, and nothing is downloaded unless you ask "
+        f"for it. Either run `hf download {name}` where there is a network, or pass download=True, or give a folder that "
         'holds config.json, the tokenizer and model.safetensors; "minilm" is always here.'
     )
+
+
+def _cached_folder(name: str) -> Path | None:
+    """Where Hugging Face's cache holds all of an encoder; no look at the network."""
+    try:
+        config = try_to_load_from_cache(name, "config.json")
+        return _require_complete(Path(config).parent) if isinstance(config, str) else None
+    except (HFValidationError, EncoderError):  # no name of a repository, or a download that was cut off
+        return None
 
 
 def _require_complete(folder: Path) -> Path:

@@ -132,17 +132,20 @@ def initialise_stack_(
         _refuse_other_residuals(stack, strategy)
     if not reinitialise:
         _refuse_loaded(stack, layers)
-    removed = _remove_norms_(stack, layers) if remove_norms else []
     biases = bias_parameters(module for _, module in modules_of(stack))
+    norms = _norms(stack, layers)
+    plan = [  # whatever is wrong with a layer is found before anything is touched
+        (part, factor(len(layers), weights) if part.role in _SCALED else 1.0)
+        for path, layer, weights in layers
+        for part in _logical_matrices(path, layer, weights, biases, norms if remove_norms else set())
+    ]
+    removed = _remove_norms_(stack, norms) if remove_norms else []
     rows: list[TensorReport] = []
     done: set[tuple[int, int, int]] = set()
     with torch.no_grad():
-        for path, layer, weights in layers:
-            for part in _logical_matrices(path, layer, weights, biases):
-                if part.key in done:  # a weight shared by several layers is scaled once
-                    continue
+        for part, value in plan:
+            if part.key not in done:  # a weight shared by several layers is scaled once
                 done.add(part.key)
-                value = factor(len(layers), weights) if part.role in _SCALED else 1.0
                 rows.append(_initialise_(part, value, generator))
     if then is not None:
         then()
@@ -204,8 +207,11 @@ class _Part:
         return id(self.parameter), self.start, self.stop
 
 
-def _logical_matrices(path: str, layer: nn.Module, weights: LayerWeights, biases: set[Tensor]) -> Iterator[_Part]:
-    """Every parameter of the layer once: the named weights by slice, the rest as it is."""
+def _logical_matrices(
+    path: str, layer: nn.Module, weights: LayerWeights, biases: set[Tensor], leaving: set[nn.Module]
+) -> Iterator[_Part]:
+    """Every parameter of the layer once: the named weights by slice, the rest as it is, leaving norms not at all."""
+    gone = {parameter for norm in leaving for parameter in norm.parameters()}
     names: dict[Tensor, str] = {p: f"{path}.{name}" if path else name for name, p in layer.named_parameters()}
     parts = [_part(names, role, weight) for role, weight in weights.by_role()]
     for parameter in {part.parameter for part in parts}:
@@ -213,7 +219,7 @@ def _logical_matrices(path: str, layer: nn.Module, weights: LayerWeights, biases
     yield from parts
     covered = {part.parameter for part in parts}
     for parameter, name in names.items():
-        if parameter in covered:
+        if parameter in covered or parameter in gone:
             continue
         vector = Role.BIAS if parameter in biases else Role.KEPT
         role = vector if parameter.ndim < 2 else Role.UNSCALED
@@ -230,12 +236,10 @@ def _part(names: dict[Tensor, str], role: Role, weight: Weight) -> _Part:
 
 def _require_all_rows(parts: list[_Part]) -> None:
     """The slices of a fused parameter follow each other without gap or overlap."""
-    expected, name = 0, parts[0].name.partition("[")[0]
-    for part in sorted(parts, key=lambda part: part.start):
-        if part.start != expected or part.stop <= part.start:
-            break
-        expected = part.stop
-    if expected != len(parts[0].parameter):
+    slices = sorted((part.start, part.stop) for part in parts)
+    starts, stops = [0, *(stop for _, stop in slices)], [*(start for start, _ in slices), len(parts[0].parameter)]
+    if starts != stops or any(stop <= start for start, stop in slices):
+        name = parts[0].name.partition("[")[0]
         given = ", ".join(f"{part.start}:{part.stop}" for part in parts)
         raise UnsupportedLayerError(
             f"the rows named of {name} ({given}) do not make up its {len(parts[0].parameter)} rows: name each slice "
@@ -271,12 +275,16 @@ def _norm(tensor: Tensor) -> float:
     return float(torch.linalg.vector_norm(precise))
 
 
-def _remove_norms_(stack: Stack, layers: list[tuple[str, nn.Module, LayerWeights]]) -> list[str]:
+def _norms(stack: Stack, layers: list[tuple[str, nn.Module, LayerWeights]]) -> set[nn.Module]:
     named = {norm for _, _, weights in layers for norm in weights.norms}
+    return named | {module for _, module in modules_of(stack) if isinstance(module, _NORMS)}
+
+
+def _remove_norms_(stack: Stack, norms: set[nn.Module]) -> list[str]:
     removed = []
     for path, parent in list(modules_of(stack)):
-        for name, child in parent.named_children():
-            if isinstance(child, _NORMS) or child in named:
+        for name, child in parent._modules.items():  # named_children() leaves out a second name of the same norm
+            if child in norms:
                 setattr(parent, name, NoNorm())
                 removed.append(f"{path}.{name}" if path else name)
     return removed

@@ -9,6 +9,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from dtfixup.errors import DepthCheckError
 from dtfixup.files import write_atomically
 
 MEASURES = {
@@ -107,6 +108,8 @@ class DepthReport:
         """Draw every measure against depth, both axes logarithmic, one row of panels per kind of stack."""
         from matplotlib.figure import Figure
 
+        if not self.rows:
+            raise DepthCheckError("there is nothing to plot: the report has no rows")
         panels = (
             ("sgd", "grad_norm"),
             ("sgd", "grad_norm_biases"),
@@ -122,7 +125,8 @@ class DepthReport:
                 name = "" if measure.startswith("grad") else f"{optimizer.upper() if optimizer == 'sgd' else 'Adam'}: "
                 axis.set_title(f"{kind}: {name}{MEASURES[measure]}", fontsize=10)
                 self._draw(axis, kind, optimizer, measure)
-        return write_atomically(path, lambda temporary: figure.savefig(temporary, dpi=110))
+        kind = Path(path).suffix[1:] or "png"
+        return write_atomically(path, lambda temporary: figure.savefig(temporary, dpi=110, format=kind))
 
     def _draw(self, axis: Any, kind: str, optimizer: str, measure: str) -> None:
         tame: list[float] = []

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from statistics import median
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import torch
 from torch import Tensor, nn
@@ -140,7 +140,7 @@ class Monitor:
         self._keep: Tensor | None = None
         enter = first_module(stack).register_forward_pre_hook(self._look_at_call, with_kwargs=True)
         self._handles = [enter]
-        self._input_elsewhere = before_dropout is not None
+        self._before_dropout, self._source = before_dropout, cast(Tensor | None, None)
         if before_dropout is not None:
             self._handles.append(before_dropout.register_forward_hook(self._look_at_source))
         for place, layer in enumerate(layers, start=2):
@@ -182,12 +182,19 @@ class Monitor:
         arguments = call_arguments(module, args, kwargs)
         own = padding_keep(self._stack, arguments)
         self._keep = self.keep if own is None else own
-        if not self._input_elsewhere:
-            self._note(0, stack_input(module, arguments))
+        entering = stack_input(module, arguments)
+        if self._before_dropout is not None:
+            if self._source is None:
+                raise ConfigError(
+                    f"before_dropout= is a {type(self._before_dropout).__name__} that was not called before the stack: "
+                    "name the module whose output, after dropout, enters the stack"
+                )
+            entering, self._source = self._source, None
+        self._note(0, entering)
 
     def _look_at_source(self, module: nn.Module, args: object, output: Any) -> None:
         if torch.is_grad_enabled():
-            self._note(0, output[0] if isinstance(output, tuple) else output)
+            self._source = (output[0] if isinstance(output, tuple) else output).detach()
 
     def _look_after(self, place: int) -> Callable[[nn.Module, object, Any], None]:
         def hook(module: nn.Module, args: object, output: Any) -> None:
@@ -225,7 +232,9 @@ class Monitor:
             self._judge(self._first_step + start + offset, entering, gradient, after)
 
     def _judge(self, step: int, entering: float, gradient: float, after: list[float]) -> None:
-        largest = math.nan if any(math.isnan(norm) for norm in after) else max(after, default=0.0)
+        broken = [place for place, norm in enumerate(after) if math.isnan(norm)]
+        place = broken[0] if broken else max(range(len(after)), key=after.__getitem__)
+        largest = after[place]
         growth = largest / entering if entering else 0.0
         usual = median(self._gradients) if len(self._gradients) >= 10 else None
         ratios = {Assumption.INPUT_NORM: entering / self._mu, Assumption.GROWTH: growth}
@@ -233,10 +242,9 @@ class Monitor:
             ratios[Assumption.GRADIENT] = gradient / usual
         elif not math.isfinite(gradient):
             ratios[Assumption.GRADIENT] = gradient
-        place = after.index(largest) + 1 if largest in after else len(after)
         texts = {
             Assumption.INPUT_NORM: f"input norm {entering / self._mu:.1f} × μ at step {step:,}",
-            Assumption.GROWTH: f"residual stream grew {growth:.1f} × up to layer {place} at step {step:,}",
+            Assumption.GROWTH: f"residual stream grew {growth:.1f} × up to layer {place + 1} at step {step:,}",
             Assumption.GRADIENT: f"gradient norm {gradient:.3g} at step {step:,}, usually {usual or 0:.3g}",
         }
         for assumption, ratio in ratios.items():
