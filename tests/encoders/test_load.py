@@ -300,3 +300,22 @@ def test_loading_prints_nothing(bert: Path, capfd: pytest.CaptureFixture) -> Non
     load_encoder(bert)
     shown = capfd.readouterr()
     assert shown.out + shown.err == ""
+
+
+@pytest.mark.parametrize("name", ["no/such/folder", "/none/such", "./models/bert", "~/nothing", "a b"])
+def test_a_folder_that_is_not_there_is_an_encoder_error(name: str) -> None:
+    with pytest.raises(EncoderError, match="is not on this machine"):
+        load_encoder(name)
+
+
+def test_a_download_that_was_cut_off_is_not_taken_for_the_encoder(
+    bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    snapshot = tmp_path / "models--some--encoder" / "snapshots" / "0123abcd"
+    snapshot.mkdir(parents=True)
+    shutil.copy(bert / "config.json", snapshot)
+    (tmp_path / "models--some--encoder" / "refs").mkdir()
+    (tmp_path / "models--some--encoder" / "refs" / "main").write_text("0123abcd")
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    with pytest.raises(EncoderError, match=r"or not all of it.*hf download some/encoder"):
+        load_encoder("some/encoder")

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.figure import Figure
 
+from dtfixup.errors import DepthCheckError
 from dtfixup.fixup import DepthReport, DepthRow
 from dtfixup.fixup.depth_report import log_log_slope
 
@@ -152,3 +153,15 @@ def test_a_picture_that_fails_leaves_the_old_one(tmp_path: Path, monkeypatch: py
         report().plot(path)
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_picture_without_a_suffix_is_a_png_and_leaves_nothing_else(tmp_path: Path) -> None:
+    DepthReport((row(2), row(4))).plot(tmp_path / "depth")
+    assert [path.name for path in tmp_path.iterdir()] == ["depth"]
+    assert (tmp_path / "depth").read_bytes().startswith(b"\x89PNG")
+
+
+def test_an_empty_report_cannot_be_drawn(tmp_path: Path) -> None:
+    with pytest.raises(DepthCheckError, match="nothing to plot"):
+        DepthReport(()).plot(tmp_path / "depth.png")
+    assert list(tmp_path.iterdir()) == []

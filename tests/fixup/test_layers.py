@@ -160,8 +160,11 @@ def test_a_lazy_registration_runs_once_and_only_for_its_own_package() -> None:
         ((2 * D, 3 * D), [(0, D), (D - 1, 2 * D)]),
         ((2 * D, 3 * D + 1), [(0, D), (D, 2 * D)]),
         ((2 * D, 3 * D), [(-D, 0), (0, D), (D, 2 * D)]),
+        ((2 * D, 3 * D), [(0, 2 * D), (2 * D + 4, 3 * D)]),
+        ((2 * D, 3 * D), [(0, 3 * D)]),
+        ((2 * D, 3 * D), [(0, 2 * D), (2 * D, 2 * D)]),
     ],
-    ids=["missing", "gap", "overlap", "beyond the end", "before the start"],
+    ids=["missing", "gap", "overlap", "beyond the end", "before the start", "twice", "whole and part", "empty"],
 )
 def test_rows_that_do_not_make_up_their_parameter_are_refused(
     value: tuple[int, int], unscaled: list[tuple[int, int]]
@@ -176,6 +179,28 @@ def test_rows_that_do_not_make_up_their_parameter_are_refused(
     with pytest.raises(UnsupportedLayerError, match=r"rows named of 0\.qkv\.weight .* do not make up its 24 rows"):
         dt_fixup_([layer], 1.0)
     assert all(torch.equal(before[name], tensor) for name, tensor in layer.state_dict().items())
+
+
+def test_a_fault_in_the_last_layer_leaves_the_first_untouched() -> None:
+    class Faulty(Described):
+        def fixup_weights(self) -> LayerWeights:
+            return LayerWeights(value=[Rows(self.qkv.weight, 0, D)], output=[], mlp=[])
+
+    good = Described()
+    good.norm = nn.LayerNorm(D)
+    before = {name: tensor.clone() for name, tensor in good.state_dict().items()}
+    with pytest.raises(UnsupportedLayerError, match="do not make up"):
+        dt_fixup_([good, Faulty()], 1.0)
+    assert isinstance(good.norm, nn.LayerNorm)
+    assert all(torch.equal(before[name], tensor) for name, tensor in good.state_dict().items())
+    assert len(dt_fixup_([good], 1.0).norms_removed) == 1
+
+
+def test_a_norm_with_two_names_is_removed_under_both() -> None:
+    layer = Described()
+    layer.first = layer.second = nn.LayerNorm(D)
+    assert dt_fixup_(layer, 1.0).norms_removed == ("first", "second")
+    assert not any(isinstance(module, nn.LayerNorm) for module in layer.modules())
 
 
 def test_pytorchs_fused_projection_is_three_matrices() -> None:

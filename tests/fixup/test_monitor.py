@@ -370,3 +370,32 @@ def test_a_report_without_an_input_norm_is_refused() -> None:
 def test_a_reading_every_zero_steps_is_refused(every: int) -> None:
     with pytest.raises(ConfigError, match=f"every must be at least 1, got {every}"):
         watched(every=every)
+
+
+def test_the_mask_of_the_same_call_counts_before_dropout() -> None:
+    stack, project = ours(), nn.Identity()
+    monitor = watch(stack, dt_fixup_(stack, MU), before_dropout=project, every=1)
+    for keep_BL in (KEEP_BL, KEEP_BL.flip(0)):
+        x_BLD = torch.where(keep_BL[..., None], vectors(), 1e6)
+        stack(nn.functional.dropout(project(x_BLD), 0.1), keep_BL).sum().backward()
+        monitor.step()
+    monitor.close()
+    assert monitor.alerts == []
+
+
+def test_a_module_before_dropout_that_is_not_called_is_an_error() -> None:
+    stack = ours()
+    with (
+        watch(stack, dt_fixup_(stack, MU), before_dropout=nn.Identity()),
+        pytest.raises(ConfigError, match="not called"),
+    ):
+        stack(vectors())
+
+
+def test_a_nan_is_placed_where_it_first_appears() -> None:
+    stack, monitor = watched(every=1)
+    with torch.no_grad():
+        stack.layers[1].mlp.down.weight.fill_(math.nan)
+    alerts = train(stack, monitor, [vectors()])
+    monitor.close()
+    assert any("up to layer 2 at step 0" in str(alert) for alert in [*alerts, *monitor.alerts])

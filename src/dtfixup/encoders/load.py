@@ -181,8 +181,8 @@ def _locate(name: str, download: bool) -> str:
         return name
     raise EncoderError(
         f"the encoder {name!r} is not on this machine, or not all of it, and nothing is downloaded unless you ask "
-        f"for it. Either run `hf download {name}` where there is a network, or pass download=True, or give a folder that "
-        'holds config.json, the tokenizer and model.safetensors; "minilm" is always here.'
+        f"for it. Either run `hf download {name}` where there is a network, or pass download=True, or give a folder "
+        'that holds config.json, the tokenizer and model.safetensors; "minilm" is always here.'
     )
 
 
