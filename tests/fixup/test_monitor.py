@@ -298,13 +298,13 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return made
 
 
-def test_nothing_is_read_in_a_step_until_the_numbers_have_long_arrived(reads: list[str]) -> None:
+def test_nothing_is_read_but_every_so_many_steps(reads: list[str]) -> None:
     stack, monitor = watched(every=5)
     for step in range(1, 21):
         reads.clear()
         stack(vectors(3 * MU)).sum().backward()
         monitor.step()
-        assert reads == (["tolist"] if step in (10, 15, 20) else [])
+        assert reads == (["tolist"] if step in (5, 10, 15, 20) else [])
         assert len(monitor.alerts) == (step >= 10)
 
 
@@ -399,3 +399,10 @@ def test_a_nan_is_placed_where_it_first_appears() -> None:
     alerts = train(stack, monitor, [vectors()])
     monitor.close()
     assert any("up to layer 2 at step 0" in str(alert) for alert in [*alerts, *monitor.alerts])
+
+
+def test_a_mask_of_the_wrong_shape_is_not_passed_over() -> None:
+    stack, monitor = watched(pytorch())
+    monitor.keep = KEEP_BL[:1]
+    with monitor, pytest.raises(ConfigError, match=r"mask of real vectors is \(1, 4\), but there are \(2, 4\)"):
+        stack(vectors())

@@ -6,7 +6,7 @@ can train well for thousands of steps, lose one of these, and then break on one 
 
 In: the stack, the report of its initialisation, and a call of `step()` after each backward pass.
 Out: alerts that name the assumption that broke, and scalars for TensorBoard. The step itself only
-launches work on the device; numbers are read every `every` steps, from a copy that has long arrived.
+launches work on the device; numbers are read every `every` steps, from a copy that has arrived.
 """
 
 import logging
@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from statistics import median
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -140,7 +140,8 @@ class Monitor:
         self._keep: Tensor | None = None
         enter = first_module(stack).register_forward_pre_hook(self._look_at_call, with_kwargs=True)
         self._handles = [enter]
-        self._before_dropout, self._source = before_dropout, cast(Tensor | None, None)
+        self._before_dropout = before_dropout
+        self._source: Tensor | None = None
         if before_dropout is not None:
             self._handles.append(before_dropout.register_forward_hook(self._look_at_source))
         for place, layer in enumerate(layers, start=2):
@@ -158,6 +159,8 @@ class Monitor:
         if slot == self._every - 1:
             self._read_arrived()
             self._arriving = (*self._send(), self._count - self._every)
+        if self._arriving is not None and (self._arriving[1] is None or self._arriving[1].query()):
+            self._read_arrived()
 
     def close(self) -> None:
         """Read what is left and remove the hooks."""
@@ -206,7 +209,12 @@ class Monitor:
     def _note(self, place: int, x: Tensor) -> None:
         """Raise column `place` to the largest norm in x; a NaN stays a NaN. In place, so that a CUDA graph keeps it."""
         norms = torch.linalg.vector_norm(x.detach(), dim=-1, dtype=torch.float32)
-        if self._keep is not None and self._keep.shape == norms.shape:
+        if self._keep is not None:
+            if self._keep.shape != norms.shape:
+                raise ConfigError(
+                    f"the mask of real vectors is {tuple(self._keep.shape)}, but there are {tuple(norms.shape)} "
+                    "vectors: set monitor.keep to a mask of that shape, or to None"
+                )
             norms = norms.masked_fill(~self._keep.bool(), 0.0)
         self._now[place].copy_(torch.maximum(self._now[place], norms.max()))
 
@@ -223,7 +231,7 @@ class Monitor:
         if self._arriving is not None:
             rows, arrival, start = self._arriving
             if arrival is not None:
-                arrival.synchronize()  # it was sent `every` steps ago and has long arrived
+                arrival.synchronize()  # does not wait: it has been asked for, or was sent `every` steps ago
             self._arriving = None
             self._read(rows, start)
 
