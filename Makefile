@@ -8,6 +8,7 @@ PIP := $(BIN)/pip install --disable-pip-version-check --quiet --constraint const
 setup: .venv/dev
 
 .venv/run: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.11 ...")'
 	@echo "Setting up .venv (once, one to two minutes) ..."
 	@$(PYTHON) -m venv .venv
 	@$(PIP) torch==$$(sed -n 's/^torch==//p' constraints.txt)

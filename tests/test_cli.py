@@ -39,6 +39,7 @@ def test_check_prints_writes_and_draws(tmp_path: Path, capsys: pytest.CaptureFix
         (["check", "--depths", "0"], "at least 1"),
         (["check", "--strategies", "magic"], "there is no strategy 'magic'"),
         (["check", "--encoder", "no-such-encoder"], "hf download no-such-encoder"),
+        (["check", "--encoder", "[/x]"], "the encoder '[/x]' is not on this machine"),
     ],
 )
 def test_bad_input_says_what_to_do_and_exits_with_2(

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from jsonargparse import auto_cli
 from rich.console import Console
+from rich.markup import escape
 
 from dtfixup.errors import ConfigError, DtFixupError
 from dtfixup.files import write_json
@@ -29,14 +30,15 @@ def check(
         json: File for the numbers.
         plot: PNG file for the picture.
     """
-    from dtfixup.experiments.depth import check_bundled
+    from dtfixup.experiments.depth import check_bundled, sentences_hash
     from dtfixup.experiments.provenance import provenance
 
     started = time.monotonic()
     report = check_bundled(_numbers(depths), tuple(_split(strategies)), encoder=encoder)
     print(report)
     if json is not None:
-        record = provenance("depth-check", f"dtfixup check --depths {depths}", started, seed=0, encoder=encoder)
+        command = f"dtfixup check --depths {depths} --strategies {strategies} --encoder {encoder}"
+        record = provenance("depth-check", command, started, seed=0, encoder=encoder, data_hash=sentences_hash())
         _console.print(f"numbers: {write_json(json, {**report.to_json(), **record})}")
     if plot is not None:
         _console.print(f"picture: {report.plot(plot)}")
@@ -73,7 +75,7 @@ def main(arguments: list[str] | None = None) -> None:
     try:
         auto_cli({"check": check, "demo": demo}, args=arguments, as_positional=False)
     except DtFixupError as error:
-        Console(stderr=True).print(f"[bold red]error[/]: {error}", highlight=False)
+        Console(stderr=True).print(f"[bold red]error[/]: {escape(str(error))}", highlight=False)
         sys.exit(2)
     except KeyboardInterrupt:
         sys.exit(130)

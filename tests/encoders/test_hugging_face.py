@@ -203,3 +203,19 @@ print(dt_fixup_([BertLayer(config)], 1.0).layers)
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=False)
     assert (done.stdout, done.returncode) == ("1\n", 0), done.stderr
+
+
+def test_a_subclass_of_a_hugging_face_layer_in_ones_own_module_is_known_at_once() -> None:
+    program = """
+import dtfixup
+from transformers import BertConfig
+from transformers.models.bert.modeling_bert import BertLayer
+
+class Mine(BertLayer):
+    pass
+
+report = dtfixup.dt_fixup_([Mine(BertConfig(hidden_size=8, num_attention_heads=2, intermediate_size=16))], 2.0)
+print(len(report.tensors))
+"""
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "12"

@@ -15,13 +15,15 @@ from torch import nn
 from transformers import (
     BertConfig,
     BertModel,
+    DistilBertConfig,
+    DistilBertModel,
     PreTrainedTokenizerFast,
     RobertaConfig,
     RobertaModel,
     RobertaTokenizer,
 )
 
-from dtfixup.encoders import Encoder, load, load_encoder
+from dtfixup.encoders import Encoder, encoder_sha256, load, load_encoder
 from dtfixup.errors import EncoderError
 
 BYTES = ["<s>", "<pad>", "</s>", "<unk>", "<mask>", "d", "o", "g", "\u0120", "do", "\u0120do", "\u0120dog"]
@@ -319,3 +321,15 @@ def test_a_download_that_was_cut_off_is_not_taken_for_the_encoder(
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
     with pytest.raises(EncoderError, match=r"or not all of it.*hf download some/encoder"):
         load_encoder("some/encoder")
+
+
+def test_an_encoder_without_token_types_cannot_grow_them(tmp_path: Path) -> None:
+    config = DistilBertConfig(vocab_size=len(WORDS), dim=8, n_layers=1, n_heads=2, hidden_dim=16)
+    folder = save(tmp_path / "distilbert", DistilBertModel(config))
+    assert load_encoder(folder).dim == 8
+    with pytest.raises(EncoderError, match="no token-type embeddings"):
+        load_encoder(folder, token_types=2)
+
+
+def test_the_hash_of_an_encoder_follows_its_weights(bert: Path, roberta: Path) -> None:
+    assert encoder_sha256(bert) == encoder_sha256(bert) != encoder_sha256(roberta)

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from dtfixup.errors import UnsupportedLayerError
+from dtfixup.errors import ConfigError, UnsupportedLayerError
 from dtfixup.fixup import LayerWeights, Role, Rows, dt_fixup_, register_layer, register_lazily
 from dtfixup.fixup.layers import bias_parameters, describe_layer, first_module, last_module, layers_of, modules_of
 from dtfixup.transformer import StackConfig, TransformerStack
@@ -248,3 +248,23 @@ def test_only_what_is_added_is_a_bias() -> None:
         modules.attention.bias_v,
     }
     assert bias_parameters(vars(modules).values()) == expected
+
+
+@pytest.mark.parametrize("fault", ["bias", "heads", "generator", "meta"])
+def test_what_cannot_be_initialised_is_refused_before_anything_is_touched(fault: str) -> None:
+    class Faulty(Described):
+        def fixup_weights(self) -> LayerWeights:
+            named = super().fixup_weights()
+            value = {"bias": [self.mlp.up.bias], "heads": [self.by_head]}.get(fault, named.value)
+            return LayerWeights(value=value, output=named.output, mlp=named.mlp)
+
+    layer = Faulty()
+    layer.norm = nn.LayerNorm(D)
+    layer.by_head = nn.Parameter(torch.ones(2, D, D // 2))
+    layer = layer.to("meta") if fault == "meta" else layer
+    before = {} if fault == "meta" else {name: tensor.clone() for name, tensor in layer.state_dict().items()}
+    generator = SimpleNamespace(device=torch.device("cuda")) if fault == "generator" else None
+    with pytest.raises((UnsupportedLayerError, ConfigError), match=r"dimensions|generator is on|meta device"):
+        dt_fixup_(layer, 1.0, generator=generator)
+    assert isinstance(layer.norm, nn.LayerNorm)
+    assert all(torch.equal(value, layer.state_dict()[name]) for name, value in before.items())

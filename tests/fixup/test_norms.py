@@ -2,12 +2,14 @@
 
 import gc
 import math
+from collections.abc import Iterator
 from contextlib import nullcontext
 
 import pytest
 import rich
 import torch
 from torch import Tensor, nn
+from torch.utils.data import DataLoader, IterableDataset
 
 from dtfixup.errors import InputNormError
 from dtfixup.fixup import InputNorm, measure_input_norm
@@ -334,3 +336,18 @@ def test_a_progress_bar_is_shown_only_on_request(monkeypatch, capsys) -> None:
     shown = capsys.readouterr()
     assert "input norm" in shown.out + shown.err
     assert "3/3" in shown.out + shown.err
+
+
+def test_a_loader_whose_length_is_unknown_gets_a_bar_without_an_end() -> None:
+    class Endless(IterableDataset):
+        def __iter__(self) -> Iterator[Tensor]:
+            yield from vectors(torch.tensor([[1.0, 2.0], [3.0, 4.0]]))
+
+    model = Through(Opaque())
+    assert measure_input_norm(model, model.stack, DataLoader(Endless(), batch_size=2)).vectors == 4
+
+
+def test_an_additive_mask_is_refused_and_not_taken_the_wrong_way_round(padded) -> None:
+    x, keep = padded
+    with pytest.raises(InputNormError, match="must hold True or 1 for real vectors"):
+        measure([(x, torch.where(keep, 0.0, -1e9))], keep=1)

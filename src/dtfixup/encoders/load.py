@@ -79,7 +79,10 @@ class Encoder(nn.Module):
     @property
     def max_tokens(self) -> int:
         """Longest input in tokens; RoBERTa's first positions belong to its padding."""
-        positions = int(self.model.config.max_position_embeddings)
+        positions = getattr(self.model.config, "max_position_embeddings", None)
+        if positions is None:
+            raise EncoderError(f"{self.name} does not say how many positions it has: it cannot be used by words")
+        positions = int(positions)
         embeddings = self.model.get_submodule("embeddings") if hasattr(self.model, "embeddings") else None
         offset = getattr(embeddings, "padding_idx", None)
         return positions if offset is None else positions - int(offset) - 1
@@ -141,6 +144,14 @@ def load_encoder(name: str | Path = MINILM, *, token_types: int | None = None, d
     if token_types is not None:
         _grow_token_types_(encoder.model, token_types)
     return encoder.eval()
+
+
+def encoder_sha256(name: str | Path) -> str:
+    """SHA-256 over the weights of an encoder on this machine, for result files."""
+    digest = hashlib.sha256()
+    for file in sorted(Path(_locate(str(name), download=False)).glob("*.safetensors")):
+        digest.update(file_sha256(file).encode())
+    return digest.hexdigest()
 
 
 def file_sha256(path: Path) -> str:
@@ -210,7 +221,7 @@ def _require_complete(folder: Path) -> Path:
 
 def _load(source: str, name: str) -> Encoder:
     # A folder is read without a look at the network; a name arrives here only where downloading is allowed.
-    config = AutoConfig.from_pretrained(source)
+    config = AutoConfig.from_pretrained(source, trust_remote_code=False)
     kind: Any = MODEL_MAPPING.get(type(config), None)
     options = {}
     if kind is not None and "add_pooling_layer" in inspect.signature(kind).parameters:
@@ -229,7 +240,10 @@ def _load(source: str, name: str) -> Encoder:
 
 
 def _grow_token_types_(model: PreTrainedModel, token_types: int) -> None:
-    old = model.get_submodule("embeddings.token_type_embeddings")
+    try:
+        old = model.get_submodule("embeddings.token_type_embeddings")
+    except AttributeError as error:
+        raise EncoderError(f"{type(model).__name__} has no token-type embeddings: leave token_types= out") from error
     assert isinstance(old, nn.Embedding)
     if old.num_embeddings >= token_types:
         return

@@ -5,6 +5,7 @@ biases, which start at zero and change nothing but what is reported of them.
 Legend: B batch, W words, D width.
 """
 
+import hashlib
 from importlib.resources import files
 
 import torch
@@ -22,6 +23,11 @@ def bundled_sentences() -> list[list[str]]:
     """Thirty-two plain English sentences, as lists of words."""
     text = files("dtfixup.experiments").joinpath("sentences.txt").read_text(encoding="utf-8")
     return [line.split() for line in text.splitlines()]
+
+
+def sentences_hash() -> str:
+    """Tells apart what was measured on."""
+    return hashlib.sha256(repr(bundled_sentences()).encode()).hexdigest()[:16]
 
 
 class SentenceModel(nn.Module):

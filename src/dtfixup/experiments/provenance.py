@@ -9,6 +9,8 @@ from typing import Any
 
 import torch
 
+from dtfixup.encoders import encoder_sha256
+
 
 def provenance(
     name: str, command: str, started: float, *, seed: int, encoder: str = "minilm", data_hash: str = ""
@@ -20,6 +22,8 @@ def provenance(
         "commit": commit(),
         "seed": seed,
         "encoder": encoder,
+        "encoder_sha256": encoder_sha256(encoder),
+        "dtype": str(torch.get_default_dtype()).removeprefix("torch."),
         "data_hash": data_hash,
         "hardware": hardware(),
         "wall_seconds": round(time.monotonic() - started, 1),
@@ -34,7 +38,8 @@ def commit() -> str:
         return subprocess.run(["git", *words], cwd=folder, capture_output=True, text=True, check=True).stdout.strip()
 
     try:
-        return git("rev-parse", "--short=12", "HEAD") + ("-dirty" if git("status", "--porcelain", "--", ".") else "")
+        changed = git("status", "--porcelain", "--", "..")
+        return git("rev-parse", "--short=12", "HEAD") + ("-dirty" if changed else "")
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
 

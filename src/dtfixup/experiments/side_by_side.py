@@ -44,9 +44,8 @@ def show_demo(config: DemoConfig, out: Path) -> list[RunResult]:
     for result in results:
         if result.alerts:
             console.print(f"watch: {result.strategy}: {len(result.alerts)} alerts, the first: {result.alerts[0]}")
-    record = provenance(
-        "kinship-demo", f"dtfixup demo --seed {config.seed}", started, seed=config.seed, data_hash=data_hash(data)
-    )
+    command = f"dtfixup demo --seed {config.seed} --steps {config.steps} --layers {config.layers}"
+    record = provenance("kinship-demo", command, started, seed=config.seed, data_hash=data_hash(data))
     content = {**record, "config": asdict(config), "metrics": metrics(results), "runs": list(map(asdict, results))}
     console.print(f"numbers: {write_json(out / 'demo.json', content)}")
     console.print(f"picture: {plot(results, config, out / 'demo.png')}")
@@ -55,7 +54,7 @@ def show_demo(config: DemoConfig, out: Path) -> list[RunResult]:
 
 def _table(results: Sequence[RunResult], config: DemoConfig) -> Table:
     table = Table(title="validation accuracy, %", title_justify="left")
-    for heading in ("strategy", "tried", "learning rate", "warm-up", "all"):
+    for heading in ("strategy", "tried", "rate", "warm-up", "all"):
         table.add_column(heading, justify="left" if heading == "strategy" else "right")
     for count in config.story_steps:
         table.add_column(f"{count} steps", justify="right")

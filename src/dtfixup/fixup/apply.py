@@ -10,7 +10,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from dtfixup.errors import AlreadyAppliedError, LoadedWeightsError, StrategyError, UnsupportedLayerError
+from dtfixup.errors import (
+    AlreadyAppliedError,
+    ConfigError,
+    LoadedWeightsError,
+    StrategyError,
+    UnsupportedLayerError,
+)
 from dtfixup.fixup.layers import (
     LayerWeights,
     Role,
@@ -62,6 +68,7 @@ def dt_fixup_(
         factor,
         strategy="dt-fixup",
         input_norm=mu,
+        padding_left_out=isinstance(input_norm, InputNorm) and input_norm.padding_left_out,
         remove_norms=True,
         reinitialise=reinitialise,
         generator=generator,
@@ -91,7 +98,7 @@ def initialise_free_(
     }
     fused = {parameter: count for module in model.modules() for parameter, count in _fused(module)}
     biases = bias_parameters(model.modules())
-    done = []
+    done: dict[str, nn.Parameter] = {}
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             if parameter in spared:
@@ -103,12 +110,12 @@ def initialise_free_(
                     nn.init.xavier_uniform_(matrix, generator=generator)
             else:
                 continue
-            done.append(name)
+            done[name] = parameter
         for module in model.modules():
             if isinstance(module, nn.Embedding) and module.padding_idx is not None and module.weight not in spared:
                 module.weight[module.padding_idx].zero_()
-    _broadcast(parameter for name, parameter in model.named_parameters() if name in set(done))
-    return done
+    _broadcast(done.values())
+    return list(done)
 
 
 def initialise_stack_(
@@ -117,6 +124,7 @@ def initialise_stack_(
     *,
     strategy: str,
     input_norm: float | None = None,
+    padding_left_out: bool = False,
     remove_norms: bool = False,
     reinitialise: bool = False,
     generator: torch.Generator | None = None,
@@ -139,6 +147,7 @@ def initialise_stack_(
         for path, layer, weights in layers
         for part in _logical_matrices(path, layer, weights, biases, norms if remove_norms else set())
     ]
+    _require_ready([part for part, _ in plan], generator)
     removed = _remove_norms_(stack, norms) if remove_norms else []
     rows: list[TensorReport] = []
     done: set[tuple[int, int, int]] = set()
@@ -159,6 +168,7 @@ def initialise_stack_(
         input_norm=input_norm,
         tensors=tuple(rows),
         norms_removed=tuple(removed),
+        padding_left_out=padding_left_out,
     )
 
 
@@ -247,6 +257,22 @@ def _require_all_rows(parts: list[_Part]) -> None:
         )
 
 
+def _require_ready(parts: list[_Part], generator: torch.Generator | None) -> None:
+    for part in parts:
+        if part.role in _SCALED and part.parameter.ndim != 2:
+            raise UnsupportedLayerError(
+                f"{part.name} is named as a {part.role.value} weight, but has {part.parameter.ndim} dimensions: Xavier "
+                "needs matrices [out, in]; give each head's matrix as a parameter of its own, or reshape"
+            )
+        if part.parameter.is_meta:
+            raise ConfigError(f"{part.name} is on the meta device and has no values: first model.to_empty(device=...)")
+        if generator is not None and generator.device != part.parameter.device:
+            raise ConfigError(
+                f"the generator is on {generator.device}, but {part.name} on {part.parameter.device}: "
+                "make the generator on the device of the weights, or initialise before moving the model"
+            )
+
+
 def _fused(module: nn.Module) -> Iterator[tuple[Tensor, int]]:
     """Parameters that hold several matrices on top of each other, and how many."""
     if isinstance(module, nn.RNNBase | nn.RNNCellBase):
@@ -329,6 +355,8 @@ def _refuse_loaded(stack: Stack, layers: list[tuple[str, nn.Module, LayerWeights
 
 def _at_initial_value(norm: nn.Module) -> bool:
     weight, bias = getattr(norm, "weight", None), getattr(norm, "bias", None)
+    if any(tensor is not None and tensor.is_meta for tensor in (weight, bias)):
+        return True
     fresh_weight = weight is None or bool((weight == 1).all())
     return fresh_weight and (bias is None or bool((bias == 0).all()))
 

@@ -100,10 +100,10 @@ def describe_layer(module: nn.Module) -> LayerWeights | None:
     """The module's weights by role, or None if it is not a layer we know."""
     if isinstance(module, FixupLayer):
         return module.fixup_weights()
-    package = type(module).__module__.partition(".")[0]
-    if package in _lazy_registrations:
+    kinds = type(module).__mro__
+    for package in {kind.__module__.partition(".")[0] for kind in kinds} & set(_lazy_registrations):
         _lazy_registrations.pop(package)()
-    for kind in type(module).__mro__:
+    for kind in kinds:
         if kind in _adapters:
             return _adapters[kind](module)
     return None
@@ -223,6 +223,7 @@ Add this method to the layer class (the names on the right are yours):
             mlp=[self.mlp.up.weight, self.mlp.down.weight],
             relation_value=[],  # the r^v tables, if the layer is relation-aware
             unscaled=[],  # the other Rows of a fused weight
+            norms=[],  # norms that are neither nn.LayerNorm nor nn.RMSNorm
         )
 
 or, for a class that is not yours, register_layer({name}, function_from_layer_to_LayerWeights)."""

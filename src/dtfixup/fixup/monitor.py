@@ -85,7 +85,9 @@ def watch(
 
     Args:
         stack: the layers that `report` is about.
-        report: what `dt_fixup_` returned; its input norm is the mu that inputs are held against.
+        report: what `dt_fixup_` returned; its input norm is the mu that inputs are held against. A mask of
+            real vectors is taken from the stack's own call (ours, PyTorch's); for other stacks set
+            `monitor.keep = mask` before each forward pass, if there is padding.
         before_dropout: where dropout is applied to the stack's input outside the stack, the module
             whose output is the input before dropout. mu was measured without dropout, which makes
             vectors longer. (`TransformerStack` drops inside itself and needs nothing.)
@@ -106,7 +108,7 @@ def watch(
         Assumption.GROWTH: max_growth,
         Assumption.GRADIENT: max_gradient_ratio,
     }
-    return Monitor(stack, report.input_norm, limits, before_dropout, writer, callback, every, first_step)
+    return Monitor(stack, report, limits, before_dropout, writer, callback, every, first_step)
 
 
 class Monitor:
@@ -115,7 +117,7 @@ class Monitor:
     def __init__(
         self,
         stack: Stack,
-        mu: float,
+        report: FixupReport,
         limits: dict[Assumption, float],
         before_dropout: nn.Module | None,
         writer: ScalarWriter | None,
@@ -124,15 +126,16 @@ class Monitor:
         first_step: int,
     ) -> None:
         self.alerts: list[Alert] = []
-        self._stack, self._mu, self._limits, self._every = stack, mu, limits, every
+        assert report.input_norm is not None  # watch() has refused others
+        self._stack, self._mu, self._limits, self._every = stack, report.input_norm, limits, every
+        self._wants_mask = report.padding_left_out
         self._writer, self._callback = writer, callback
         self._count, self._first_step = 0, first_step
         self._parameters = [parameter for _, module in modules_of(stack) for parameter in module.parameters(False)]
         layers = [layer for _, layer, _ in layers_of(stack)]
-        device = self._parameters[0].device
         self._columns = 2 + len(layers)  # input norm, gradient norm, norm after each layer
-        self._now = torch.zeros(self._columns, device=device)
-        self._steps = torch.zeros(every, self._columns, device=device)
+        self._now, self._steps = torch.zeros(self._columns), torch.zeros(every, self._columns)
+        self._called = False
         self._arriving: tuple[Tensor, torch.cuda.Event | None, int] | None = None
         self._gradients: deque[float] = deque(maxlen=max(every, 100))
         self._excursions: dict[Assumption, _Excursion] = {}
@@ -150,8 +153,15 @@ class Monitor:
     def step(self) -> None:
         """Take note of this step. Call it after `backward()` and before gradients are clipped or cleared."""
         gradients = [parameter.grad for parameter in self._parameters if parameter.grad is not None]
-        if gradients:
-            self._now[1].copy_(torch.nn.utils.get_total_norm(gradients))
+        if not self._called and self._count == 0:
+            raise ConfigError(
+                "no training pass went through the watched stack: watch the part of the model that is really called, "
+                "and call watch() before the first call of a compiled model"
+            )
+        if not gradients:
+            raise ConfigError("the stack has no gradients: call step() after backward() and before zero_grad()")
+        self._now[1].copy_(torch.nn.utils.get_total_norm(gradients))
+        self._source = None
         slot = self._count % self._every
         self._steps[slot].copy_(self._now)
         self._now.zero_()
@@ -185,14 +195,23 @@ class Monitor:
         arguments = call_arguments(module, args, kwargs)
         own = padding_keep(self._stack, arguments)
         self._keep = self.keep if own is None else own
+        if self._wants_mask and self._keep is None:
+            self._wants_mask = False
+            _log.warning(
+                "μ was measured without padding, but the watched stack is called without a mask: where there "
+                "is padding, set monitor.keep to the mask of real vectors before each forward pass"
+            )
         entering = stack_input(module, arguments)
+        if not self._called:
+            self._called = True
+            self._now, self._steps = self._now.to(entering.device), self._steps.to(entering.device)
         if self._before_dropout is not None:
             if self._source is None:
                 raise ConfigError(
                     f"before_dropout= is a {type(self._before_dropout).__name__} that was not called before the stack: "
                     "name the module whose output, after dropout, enters the stack"
                 )
-            entering, self._source = self._source, None
+            entering = self._source
         self._note(0, entering)
 
     def _look_at_source(self, module: nn.Module, args: object, output: Any) -> None:
@@ -215,16 +234,18 @@ class Monitor:
                     f"the mask of real vectors is {tuple(self._keep.shape)}, but there are {tuple(norms.shape)} "
                     "vectors: set monitor.keep to a mask of that shape, or to None"
                 )
-            norms = norms.masked_fill(~self._keep.bool(), 0.0)
-        self._now[place].copy_(torch.maximum(self._now[place], norms.max()))
+            norms = norms.masked_fill(~self._keep.to(norms.device, torch.bool, non_blocking=True), 0.0)
+        largest = norms.max().to(self._now.device, non_blocking=True)
+        self._now[place].copy_(torch.maximum(self._now[place], largest))
 
     def _send(self) -> tuple[Tensor, torch.cuda.Event | None]:
         """A copy of the last steps on its way to the host, and the event of its arrival; nothing waits for it."""
         if self._steps.device.type != "cuda":
             return self._steps.to("cpu", copy=True), None
-        host = torch.empty(self._steps.shape, pin_memory=True).copy_(self._steps, non_blocking=True)
-        arrival = torch.cuda.Event()
-        arrival.record()
+        with torch.cuda.device(self._steps.device):
+            host = torch.empty(self._steps.shape, pin_memory=True).copy_(self._steps, non_blocking=True)
+            arrival = torch.cuda.Event()
+            arrival.record()
         return host, arrival
 
     def _read_arrived(self) -> None:

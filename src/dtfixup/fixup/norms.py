@@ -38,6 +38,7 @@ class InputNorm:
     mean: float
     vectors: int
     batches: int
+    padding_left_out: bool = False
 
     def __float__(self) -> float:
         return self.max
@@ -75,6 +76,8 @@ def measure_input_norm(
         forward: replaces the call of the model, where its arguments are not the batch.
         progress: show a progress bar.
     """
+    if isinstance(model, nn.parallel.DistributedDataParallel):
+        model = model.module  # its own forward talks to the other ranks, which may have fewer batches
     device = device_of(model)
     tally = _Tally(device)
     state: dict[str, Any] = {"batch": None, "index": 0}
@@ -119,11 +122,13 @@ class _Tally:
         self.histogram = torch.zeros(_BINS, dtype=torch.int64, device=device)
         self.calls = 0
         self.batches = 0
+        self.masked = False
 
     def add(self, x: Tensor, keep: Tensor | None, batch_index: int) -> None:
         self.calls += 1
         norms = torch.linalg.vector_norm(x.detach().to(self.precision), dim=-1)
         if keep is not None:
+            self.masked = True
             norms = norms[keep.to(device=norms.device, dtype=torch.bool)]
         norms = norms.flatten().to(self.device)
         if norms.numel() == 0:
@@ -166,6 +171,7 @@ class _Tally:
             mean=float(self.sum) / count,
             vectors=count,
             batches=int(batches),
+            padding_left_out=self.masked,
         )
 
 
@@ -200,6 +206,8 @@ def keep_mask(stack: Stack, arguments: dict[str, Any], keep: Keep, batch: Batch,
             f"the mask ({source}) has shape {tuple(mask.shape)}, but the stack receives {tuple(x.shape)}, so it must "
             f"be {tuple(x.shape[:-1])}: pass keep=, a function of the batch that gives True for every real vector"
         )
+    if mask.dtype != torch.bool and bool(((mask != 0) & (mask != 1)).any()):
+        raise InputNormError(f"the mask ({source}) must hold True or 1 for real vectors, False or 0 for padding only")
     return mask
 
 
@@ -288,7 +296,10 @@ def tracked(items: Iterable[Any], label: str, show: bool) -> Iterator[Any]:
     if not show:
         yield from items
         return
-    total = len(items) if isinstance(items, Sized) else None
+    try:
+        total = len(items) if isinstance(items, Sized) else None
+    except TypeError:  # a DataLoader over an iterable dataset has a len() that raises
+        total = None
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, transient=True) as bar:
         yield from bar.track(items, total=total, description=label)

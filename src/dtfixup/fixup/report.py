@@ -37,6 +37,7 @@ class FixupReport:
     input_norm: float | None
     tensors: tuple[TensorReport, ...]
     norms_removed: tuple[str, ...]
+    padding_left_out: bool = False
 
     def __str__(self) -> str:
         kinds = f"{self.relation_layers} relation-aware, {self.layers - self.relation_layers} vanilla"
