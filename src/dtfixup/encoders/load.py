@@ -147,11 +147,10 @@ def load_encoder(name: str | Path = MINILM, *, token_types: int | None = None, d
 
 
 def encoder_sha256(name: str | Path) -> str:
-    """SHA-256 over the weights of an encoder on this machine, for result files."""
-    digest = hashlib.sha256()
-    for file in sorted(Path(_locate(str(name), download=False)).glob("*.safetensors")):
-        digest.update(file_sha256(file).encode())
-    return digest.hexdigest()
+    """SHA-256 of an encoder's weights on this machine, for result files; of the list of hashes if in several files."""
+    folder = Path(_locate(str(name), download=False))
+    hashes = [file_sha256(file) for file in sorted(folder.glob("*.safetensors"))]
+    return hashes[0] if len(hashes) == 1 else hashlib.sha256("\n".join(hashes).encode()).hexdigest()
 
 
 def file_sha256(path: Path) -> str:
