@@ -57,6 +57,12 @@ def test_a_strategy_is_tuned_and_trained_to_the_end(strategy: str, data: DemoDat
     assert seen[-1]["step"] == 10
 
 
+def test_the_last_step_is_always_on_the_curve(data: DemoData) -> None:
+    run = Run("dt-fixup", Candidate(1e-3), replace(TINY, steps=6), data)
+    run.train_until(6, silent)
+    assert list(run.curve) == [4, 6]
+
+
 def test_a_run_that_pauses_goes_on_as_if_it_had_not(data: DemoData) -> None:
     paused, straight = (Run("dt-fixup", Candidate(1e-3), TINY, data) for _ in range(2))
     paused.train_until(5, silent)

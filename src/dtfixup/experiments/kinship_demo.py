@@ -156,7 +156,7 @@ class Run:
         """Train up to step `last` of the full schedule."""
         while self.step < last:
             self._train_step()
-            if self.step % self.config.evaluate_every == 0:
+            if self.step % self.config.evaluate_every == 0 or self.step == self.config.steps:
                 self.curve[self.step] = accuracy(self.model, self.data.validation)
             if self.step % PROGRESS_EVERY == 0:
                 point = self.curve[max(self.curve)] if self.curve else None
