@@ -3,7 +3,8 @@
 import multiprocessing
 import queue
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -75,12 +76,13 @@ def train_side_by_side(config: DemoConfig, data: DemoData, console: Console) -> 
     }
     results: dict[str, RunResult] = {}
     columns = (TextColumn("{task.description:9}"), BarColumn(), TextColumn("{task.fields[note]}"), TimeElapsedColumn())
-    with Progress(*columns, console=console) as bars:
-        tasks = {}
-        for name, process in processes.items():
-            total = config.steps + config.tune_steps * (len(CANDIDATES[name]) - 1)
-            tasks[name] = bars.add_task(name, total=total, note="starting")
-            process.start()
+    with Progress(*columns, console=console) as bars, _started(processes):
+        tasks = {
+            name: bars.add_task(
+                name, total=config.steps + config.tune_steps * (len(CANDIDATES[name]) - 1), note="starting"
+            )
+            for name in processes
+        }
         while len(results) < len(processes):
             message = next_message(messages, processes, results)
             name = message["strategy"]
@@ -94,9 +96,23 @@ def train_side_by_side(config: DemoConfig, data: DemoData, console: Console) -> 
                 bars.update(tasks[name], advance=PROGRESS_EVERY, note=_progress_note(message))
                 if not console.is_terminal and message["step"] % config.evaluate_every == 0:
                     console.print(f"{name:9} {_progress_note(message)}")
-    for process in processes.values():
-        process.join()
     return [results[name] for name in CANDIDATES]
+
+
+@contextmanager
+def _started(processes: dict[str, Any]) -> Iterator[None]:
+    """All processes running inside; afterwards they have ended, also those that an error left behind."""
+    for process in processes.values():
+        process.start()
+    try:
+        yield
+    except BaseException:
+        for process in processes.values():
+            process.terminate()
+        raise
+    finally:
+        for process in processes.values():
+            process.join()
 
 
 def next_message(messages: Any, processes: dict[str, Any], results: dict[str, RunResult]) -> dict[str, Any]:
