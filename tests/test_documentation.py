@@ -20,12 +20,8 @@ def test_the_python_of_the_documentation_runs(name: str, tmp_path: Path, monkeyp
     program = python_blocks(ROOT / name)
     assert "dt_fixup_(" in program
     exec(compile(program, name, "exec"), {"__name__": "documentation"})
-
-
-def test_readme_draws_its_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    exec(compile(python_blocks(ROOT / "README.md"), "README.md", "exec"), {"__name__": "documentation"})
-    assert image.imread(tmp_path / "depth.png").shape[0] > 200
+    if name == "README.md":
+        assert image.imread(tmp_path / "depth.png").shape[0] > 200
 
 
 @pytest.mark.parametrize("name", ["README.md", "docs/method.md", "CONTRIBUTING.md", "CHANGELOG.md"])

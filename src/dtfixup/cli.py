@@ -56,7 +56,8 @@ def demo(out: Path = Path("out/demo"), seed: int = 0, steps: int = 1100, layers:
     from dtfixup.experiments.kinship_demo import DemoConfig
     from dtfixup.experiments.side_by_side import show_demo
 
-    show_demo(DemoConfig(seed=seed, steps=steps, tune_steps=max(1, 3 * steps // 11), layers=layers), out)
+    tune_steps = max(1, 3 * steps // 11)  # the default's share, 300 of 1,100
+    show_demo(DemoConfig(seed=seed, steps=steps, tune_steps=tune_steps, layers=layers), out)
 
 
 def _split(text: str) -> list[str]:

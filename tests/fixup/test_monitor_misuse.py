@@ -78,3 +78,20 @@ def test_a_mask_that_mu_had_and_the_monitor_has_not_is_asked_for_once(caplog: py
         model(**batch).sum().backward()
         monitor.step()
     assert monitor.alerts == []
+
+
+def test_a_layer_that_is_applied_twice_has_one_gradient() -> None:
+    layer = stack().layers[0]
+    report = dt_fixup_([layer, layer], 10.0)
+    seen: list[float] = []
+
+    class Writer:
+        def add_scalar(self, tag: str, scalar_value: float, global_step: int) -> None:
+            if tag.endswith("gradient_norm"):
+                seen.append(scalar_value)
+
+    with watch([layer, layer], report, writer=Writer(), every=1) as monitor:
+        layer(layer(torch.randn(1, 2, 8))).sum().backward()
+        monitor.step()
+    squares = sum(float(parameter.grad.square().sum()) for parameter in layer.parameters())
+    assert seen == [pytest.approx(squares**0.5)]

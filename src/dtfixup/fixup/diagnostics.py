@@ -28,6 +28,7 @@ from dtfixup.fixup.layers import (
     last_module,
     layers_of,
     modules_of,
+    parameters_of,
 )
 from dtfixup.fixup.norms import (
     Batch,
@@ -35,6 +36,7 @@ from dtfixup.fixup.norms import (
     call_arguments,
     device_of,
     keep_mask,
+    map_tensors,
     measure_input_norm,
     run_model,
     stack_input,
@@ -141,7 +143,10 @@ class _Probe:
     ) -> None:
         self.model, self.stack, self.keep, self.forward, self.seed = model, stack, keep, forward, seed
         device = device_of(model)
-        self.batches = [_to_dtype(to_device(batch, device), dtype) for batch in batches]
+        self.batches = [
+            map_tensors(to_device(batch, device), lambda x: x.to(dtype) if x.is_floating_point() else x)
+            for batch in batches
+        ]
         described = layers_of(stack)
         self.layers = len(described)
         self.kind = "relation" if any(weights.relation_aware for _, _, weights in described) else "vanilla"
@@ -158,12 +163,13 @@ class _Probe:
             input_norm=mu,
             profile=lambda: [run_model(self.model, batch, self.forward) for batch in self.batches],
         )
-        members = {parameter for _, module in modules_of(self.stack) for parameter in module.parameters(recurse=False)}
+        members = parameters_of(self.stack)
         biases = bias_parameters(module for _, module in modules_of(self.stack))
         self.biases = [parameter for parameter in members if parameter in biases]
         self.weights = [parameter for parameter in members if parameter not in biases]
-        for parameter in self.model.parameters():
-            parameter.requires_grad_(parameter in members)
+        self.model.requires_grad_(False)
+        for parameter in members:
+            parameter.requires_grad_(True)
 
     def rows(self, strategy: str, rate: float) -> list[DepthRow]:
         per_batch = [self._measure(batch, rate) for batch in self.batches]
@@ -270,13 +276,3 @@ def _grad_norm(parameters: list[nn.Parameter]) -> float:
 def _rms(values: Iterable[float]) -> float:
     held = list(values)
     return math.hypot(*held) / math.sqrt(len(held))
-
-
-def _to_dtype(batch: Batch, dtype: torch.dtype) -> Batch:
-    if isinstance(batch, Tensor):
-        return batch.to(dtype) if batch.is_floating_point() else batch
-    if isinstance(batch, dict):
-        return {key: _to_dtype(value, dtype) for key, value in batch.items()}
-    if isinstance(batch, tuple):
-        return tuple(_to_dtype(value, dtype) for value in batch)
-    return batch

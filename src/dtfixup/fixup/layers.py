@@ -165,6 +165,11 @@ def modules_of(stack: Stack) -> Iterator[tuple[str, nn.Module]]:
             yield from item.named_modules(prefix=str(index))
 
 
+def parameters_of(stack: Stack) -> list[nn.Parameter]:
+    """Every parameter of the stack once, in order."""
+    return list({p: None for _, module in modules_of(stack) for p in module.parameters(recurse=False)})
+
+
 def bias_parameters(modules: Iterable[nn.Module]) -> set[Tensor]:
     """The parameters that are added rather than multiplied, told by the module that owns them."""
     biases: set[Tensor | None] = set()

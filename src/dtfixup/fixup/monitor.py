@@ -22,7 +22,7 @@ import torch
 from torch import Tensor, nn
 
 from dtfixup.errors import ConfigError
-from dtfixup.fixup.layers import Stack, first_module, layers_of, modules_of, padding_keep
+from dtfixup.fixup.layers import Stack, first_module, layers_of, padding_keep, parameters_of
 from dtfixup.fixup.norms import call_arguments, stack_input
 from dtfixup.fixup.report import FixupReport
 
@@ -131,7 +131,7 @@ class Monitor:
         self._wants_mask = report.padding_left_out
         self._writer, self._callback = writer, callback
         self._count, self._first_step = 0, first_step
-        self._parameters = [parameter for _, module in modules_of(stack) for parameter in module.parameters(False)]
+        self._parameters = parameters_of(stack)
         layers = [layer for _, layer, _ in layers_of(stack)]
         self._columns = 2 + len(layers)  # input norm, gradient norm, norm after each layer
         self._now, self._steps = torch.zeros(self._columns), torch.zeros(every, self._columns)

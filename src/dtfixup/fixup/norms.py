@@ -91,7 +91,7 @@ def measure_input_norm(
     failure: Exception | None = None
     handle = first_module(stack).register_forward_pre_hook(look, with_kwargs=True)
     try:
-        with evaluation_mode(model), without_fused_layers(), torch.no_grad():
+        with evaluation_mode(model.modules()), without_fused_layers(), torch.no_grad():
             for index, batch in enumerate(tracked(batches, "input norm", progress)):
                 state["index"], state["batch"] = index, to_device(batch, device)
                 seen = tally.calls
@@ -248,12 +248,17 @@ def run_model(model: nn.Module, batch: Batch, forward: Callable[[nn.Module, Batc
 
 def to_device(batch: Batch, device: torch.device) -> Batch:
     """The batch with its tensors on the device; other values stay as they are."""
+    return map_tensors(batch, lambda tensor: tensor.to(device, non_blocking=True))
+
+
+def map_tensors(batch: Batch, change: Callable[[Tensor], Tensor]) -> Batch:
+    """The batch with each of its tensors changed; a mapping comes back as a dict, a sequence as a tuple."""
     if isinstance(batch, Tensor):
-        return batch.to(device, non_blocking=True)
+        return change(batch)
     if isinstance(batch, Mapping):
-        return {key: to_device(value, device) for key, value in batch.items()}
+        return {key: map_tensors(value, change) for key, value in batch.items()}
     if isinstance(batch, tuple | list):
-        return tuple(to_device(value, device) for value in batch)
+        return tuple(map_tensors(value, change) for value in batch)
     return batch
 
 
@@ -265,11 +270,12 @@ def device_of(model: nn.Module) -> torch.device:
 
 
 @contextmanager
-def evaluation_mode(model: nn.Module) -> Iterator[None]:
+def evaluation_mode(modules: Iterable[nn.Module]) -> Iterator[None]:
     """Evaluation mode inside, and each module's own mode again afterwards."""
-    modes = [(module, module.training) for module in model.modules()]
-    model.eval()
+    modes = [(module, module.training) for module in modules]
     try:
+        for module, _ in modes:
+            module.training = False
         yield
     finally:
         for module, training in modes:

@@ -7,6 +7,7 @@ structure but the layer norms they remove, so they apply to any supported stack.
 """
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
@@ -17,7 +18,7 @@ from torch import Tensor, nn
 from dtfixup.errors import InputNormError, StrategyError
 from dtfixup.fixup.apply import dt_fixup_, initialise_stack_
 from dtfixup.fixup.layers import LayerWeights, Stack, first_module, layers_of, modules_of, padding_keep
-from dtfixup.fixup.norms import InputNorm, call_arguments, stack_input
+from dtfixup.fixup.norms import InputNorm, call_arguments, evaluation_mode, stack_input
 from dtfixup.fixup.report import FixupReport
 from dtfixup.fixup.residual import NormPlacement, Residual, SkipKind
 from dtfixup.fixup.scaling import admin_skips, deepnorm_gain, deepnorm_skip, t_fixup_factor
@@ -137,20 +138,12 @@ def _set_admin_skips_(stack: Stack, profile: Callable[[], object]) -> None:
         return lambda module, args, output: note(place, output)
 
     branches = [branch for _, _, weights in layers_of(stack) for branch in weights.branches]
-    handles = [branch.register_forward_hook(leave(place)) for place, branch in enumerate(branches, start=1)]
-    handles.append(first_module(stack).register_forward_pre_hook(enter, with_kwargs=True))
     residuals = [module for _, module in modules_of(stack) if isinstance(module, Residual)]
-    modes = [(module, module.training) for _, module in modules_of(stack)]
-    try:
-        for module, _ in modes:
-            module.training = False
-        with torch.no_grad():
-            profile()
-    finally:
-        for module, training in modes:
-            module.training = training
-        for handle in handles:
-            handle.remove()
+    with ExitStack() as hooks, evaluation_mode(module for _, module in modules_of(stack)), torch.no_grad():
+        hooks.callback(first_module(stack).register_forward_pre_hook(enter, with_kwargs=True).remove)
+        for place, branch in enumerate(branches, start=1):
+            hooks.callback(branch.register_forward_hook(leave(place)).remove)
+        profile()
     if len(variances) != len(branches) + 1:
         raise StrategyError("profile= did not run the stack: it must call the model on at least one batch")
     means = [float(torch.stack(variances[place]).mean()) for place in range(len(branches) + 1)]
