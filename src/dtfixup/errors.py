@@ -39,3 +39,19 @@ class DepthCheckError(DtFixupError, ValueError):
 
 class EncoderError(DtFixupError, RuntimeError):
     """A pre-trained encoder cannot be found, is damaged, or has no safe weights."""
+
+
+class DataError(DtFixupError, ValueError):
+    """A data file is missing, malformed or does not fit the others."""
+
+
+class SchemaError(DtFixupError, ValueError):
+    """A database's schema cannot be read or used."""
+
+
+class SqlError(DtFixupError, ValueError):
+    """A query cannot be read, or says something the grammar does not know."""
+
+
+class GuardError(DtFixupError, RuntimeError):
+    """A query was refused or stopped before it could do harm, or failed in the database."""

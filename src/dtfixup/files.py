@@ -7,6 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from dtfixup.errors import DataError
+
 
 def write_atomically(path: str | Path, write: Callable[[Path], object]) -> Path:
     """Let `write` fill a temporary file of the same suffix, then put it in place of `path`."""
@@ -28,3 +30,15 @@ def write_json(path: str | Path, content: Any) -> Path:
     """JSON of plain numbers: NaN and infinity are refused, since other readers do not know them."""
     text = json.dumps(content, indent=1, allow_nan=False) + "\n"
     return write_atomically(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+
+
+def read_json(path: str | Path) -> Any:
+    """The content of a JSON file, or an error that names the file and the place."""
+    try:
+        return json.loads(Path(path).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise DataError(f"{path} does not exist") from None
+    except json.JSONDecodeError as error:
+        raise DataError(f"{path} is not JSON: {error.msg} at line {error.lineno}, column {error.colno}") from None
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path} is not UTF-8 text: byte {error.start}: {error.reason}") from None

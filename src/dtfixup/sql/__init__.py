@@ -1,0 +1,1 @@
+"""Text to SQL: schemas, linking, grammar, values, evaluation, execution; the parser is built on these."""
