@@ -42,3 +42,16 @@ def read_json(path: str | Path) -> Any:
         raise DataError(f"{path} is not JSON: {error.msg} at line {error.lineno}, column {error.colno}") from None
     except UnicodeDecodeError as error:
         raise DataError(f"{path} is not UTF-8 text: byte {error.start}: {error.reason}") from None
+
+
+def cache_folder() -> Path:
+    """Where files are kept that can be made again: `DTFIXUP_CACHE`, else `dtfixup` in the user's cache folder."""
+    if own := os.environ.get("DTFIXUP_CACHE"):
+        return Path(own).expanduser().absolute()
+    shared = os.environ.get("XDG_CACHE_HOME", "")
+    if Path(shared).is_absolute():  # the XDG specification has relative paths ignored
+        return Path(shared) / "dtfixup"
+    try:
+        return Path.home() / ".cache" / "dtfixup"
+    except RuntimeError:
+        raise DataError("there is no home folder to keep cached files in; set DTFIXUP_CACHE to a folder") from None

@@ -7,6 +7,7 @@ In: any module. Out: its transformer layers, each with a `LayerWeights`. A layer
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from importlib import import_module
 from typing import Protocol, runtime_checkable
 
 import torch
@@ -83,7 +84,14 @@ class FixupLayer(Protocol):
 
 Adapter = Callable[[nn.Module], LayerWeights]
 _adapters: dict[type[nn.Module], Adapter] = {}
-_lazy_registrations: dict[str, Callable[[], None]] = {}
+
+
+def _register_hugging_face() -> None:
+    """By name, since `encoders` is built on this package and not the other way round."""
+    import_module("dtfixup.encoders.hugging_face").register_layers()
+
+
+_lazy_registrations: dict[str, Callable[[], None]] = {"transformers": _register_hugging_face}
 
 
 def register_layer(kind: type[nn.Module], adapter: Adapter) -> None:
