@@ -157,16 +157,17 @@ class Tokenizer:
     cls_id: int
     sep_id: int
     pad_id: int
-    _inside: PreTrainedTokenizerBase
-    _spaced: PreTrainedTokenizerBase
+    _tokenizer: PreTrainedTokenizerBase
+    _keeps_spaces: bool
+    """Byte-level tokenizers take the space before a word into its first subword."""
 
     def pieces(self, words: Sequence[str], *, spaced: bool = True) -> list[list[int]]:
         """The subword ids of each word, never none; `spaced` says whether a space stands before it in its text."""
         if not words:
             return []
-        tokenizer = self._spaced if spaced else self._inside
-        found = tokenizer(list(words), add_special_tokens=False)["input_ids"]
-        return [list(ids) or [int(tokenizer.unk_token_id or 0)] for ids in found]
+        texts = [f" {word}" for word in words] if spaced and self._keeps_spaces else list(words)
+        found = self._tokenizer(texts, add_special_tokens=False)["input_ids"]
+        return [list(ids) or [int(self._tokenizer.unk_token_id or 0)] for ids in found]
 
 
 def load_tokenizer(name: str | Path = MINILM) -> Tokenizer:
@@ -174,17 +175,18 @@ def load_tokenizer(name: str | Path = MINILM) -> Tokenizer:
     source = Path(_locate(str(name), download=False))
     try:
         with _quiet():
-            inside = AutoTokenizer.from_pretrained(source)
-            spaced = AutoTokenizer.from_pretrained(source, add_prefix_space=True)
+            tokenizer = AutoTokenizer.from_pretrained(source)
     except (OSError, ValueError) as error:
         raise EncoderError(f"the tokenizer in {source} cannot be read, it may be damaged: {error}") from error
-    cls_id, sep_id, pad_id = inside.cls_token_id, inside.sep_token_id, inside.pad_token_id
+    cls_id, sep_id, pad_id = tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.pad_token_id
     if cls_id is None or sep_id is None or pad_id is None:
         raise EncoderError(f"the tokenizer in {source} lacks a first, separating or padding token")
     files = (source / file for file in (*_VOCABULARIES, "merges.txt", "tokenizer_config.json"))
     hashes = [f"{file.name} {file_sha256(file)}" for file in files if file.is_file()]
     fingerprint = hashlib.sha256("\n".join(hashes).encode()).hexdigest()
-    return Tokenizer(str(name), fingerprint, cls_id, sep_id, pad_id, inside, spaced)
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    keeps_spaces = "ByteLevel" in repr(getattr(backend, "pre_tokenizer", None))
+    return Tokenizer(str(name), fingerprint, cls_id, sep_id, pad_id, tokenizer, keeps_spaces)
 
 
 def encoder_sha256(name: str | Path) -> str:

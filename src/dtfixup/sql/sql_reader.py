@@ -238,9 +238,10 @@ class SqlReader:
             reference = self._expressions.column(key, scope) if isinstance(key, exp.Column) else None
             if reference is None:
                 raise SqlError(f"GROUP BY {key.sql()} is not in the grammar: columns are")
-            if reference[1] != 1:
-                raise SqlError("GROUP BY a column of a table's second occurrence is not in the grammar")
-            node = Node("By", (reference[0],)) if node is None else Node("ByThen", (reference[0], node))
+            if reference[1] > 2:
+                raise SqlError("GROUP BY a column of a table's third occurrence is not in the grammar")
+            rule = "By" if reference[1] == 1 else "ByAgain"
+            node = Node(rule, (reference[0],)) if node is None else Node(f"{rule}Then", (reference[0], node))
         if node is None or {name for name, value in group.args.items() if value} - {"expressions"}:
             raise SqlError("this GROUP BY is not in the grammar")
         return node

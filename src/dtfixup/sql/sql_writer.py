@@ -11,7 +11,7 @@ from dtfixup.errors import SqlError
 from dtfixup.sql.grammar import ValueKind
 from dtfixup.sql.joins import Join, Joiner
 from dtfixup.sql.schema import ColumnType, Schema
-from dtfixup.sql.tree import OCCURRENCES, Child, Literal, Node, Occurrence, occurrences
+from dtfixup.sql.tree import GROUPINGS, OCCURRENCES, Child, Literal, Node, Occurrence, occurrences
 
 _COMPARISONS = {
     "Equal": "=",
@@ -131,8 +131,8 @@ class SqlWriter:
         return f" WHERE {' AND '.join(conditions)}" if conditions else ""
 
     def _group(self, group: Node, names: "_Names") -> str:
-        first = names.column(_column(group.children[0]), 1)
-        return first if group.rule == "By" else f"{first}, {self._group(_node(group.children[1]), names)}"
+        first = names.column(_column(group.children[0]), GROUPINGS[group.rule])
+        return first if len(group.children) == 1 else f"{first}, {self._group(_node(group.children[1]), names)}"
 
     def _order(self, order: Node, names: "_Names", writing: _Writing) -> str:
         match order:

@@ -199,6 +199,24 @@ class Masks:
         return self.grammar.values_SK[states_B][:, kinds_V]
 
 
+def first_illegal(steps: Sequence[Step], masks: Masks, limit: int = STEP_LIMIT) -> int | None:
+    """The first step of a derivation that the masks would not allow, or None."""
+    walk = Walk(masks.grammar)
+    for index, step in enumerate(steps):
+        state = np.array([walk.state])
+        match step.action:
+            case ApplyRule(rule):
+                is_legal = masks.rules(state, np.array([masks.room(index, walk.pending, limit)]))[0, rule]
+            case SelectColumn(column):
+                is_legal = masks.columns(state)[0, column]
+            case SelectValue(literal):
+                is_legal = masks.values(state, np.array([VALUE_KINDS.index(literal.kind)]))[0, 0]
+        if not is_legal:
+            return index
+        walk.take(step.action)
+    return None
+
+
 def column_kinds(schema: Schema, words: Iterable[int] = ()) -> tuple[ColumnKind, ...]:
     """Kinds of a schema's columns; `words` are text columns whose stored values are known not to be numbers."""
     kinds = [_KIND_OF[column.type] for column in schema.columns]

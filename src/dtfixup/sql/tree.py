@@ -41,7 +41,10 @@ Occurrence: TypeAlias = tuple[int, int]
 """A table, and which of its occurrences in one FROM clause, from 1."""
 
 OCCURRENCES = {"Column": 1, "Again": 2, "Third": 3}
-"""Rules that refer to a column, and the occurrence of its table they mean."""
+"""Expressions that are a column, and the occurrence of its table they mean."""
+
+GROUPINGS = {"By": 1, "ByThen": 1, "ByAgain": 2, "ByAgainThen": 2}
+"""Rules that group by a column, and the occurrence of its table they mean."""
 
 
 @lru_cache(maxsize=1)
@@ -69,7 +72,7 @@ def _rules_of(field: str) -> frozenset[str]:
 
 def references(node: Node) -> Iterator[Reference]:
     """Every column that a query refers to outside its FROM clause and its nested queries, in reading order."""
-    occurrence = OCCURRENCES.get(node.rule, 1)
+    occurrence = (OCCURRENCES | GROUPINGS).get(node.rule, 1)
     for child in node.children:
         if isinstance(child, int):
             yield child, occurrence
@@ -82,10 +85,22 @@ def occurrences(node: Node, schema: Schema) -> tuple[Occurrence, ...]:
     return tuple(dict.fromkeys((schema.columns[column].table, which) for column, which in references(node)))
 
 
+def nodes(node: Node) -> Iterator[Node]:
+    """Every node of a tree, nested queries included, in reading order."""
+    yield node
+    for child in node.children:
+        if isinstance(child, Node):
+            yield from nodes(child)
+
+
+def outside_from(node: Node) -> Iterator[Node]:
+    """Every node of a tree but those of FROM clauses."""
+    yield node
+    for child in node.children:
+        if isinstance(child, Node) and child.rule not in source_rules():
+            yield from outside_from(child)
+
+
 def literals(node: Node) -> Iterator[Literal]:
     """Every literal of a tree, nested queries included, in reading order."""
-    for child in node.children:
-        if isinstance(child, Literal):
-            yield child
-        elif isinstance(child, Node):
-            yield from literals(child)
+    return (child for part in nodes(node) for child in part.children if isinstance(child, Literal))

@@ -1,0 +1,98 @@
+"""The verbs of `dtfixup sql`: each is a typed function, and jsonargparse makes its options and help."""
+
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from dtfixup.errors import ConfigError
+from dtfixup.files import write_json
+
+_console = Console()
+
+
+def link(question: str, database: str, names: Path | None = None, json: bool = False) -> None:
+    """Show which words of a question name tables and columns, and which say values.
+
+    Args:
+        question: The question; `dtfixup sql link "..."` may leave the option's name out.
+        database: SQLite file, or a URL such as postgresql://user@host/name.
+        names: YAML file with natural names of tables, columns and abbreviations.
+        json: Print JSON instead of colours.
+    """
+    from dtfixup.sql.content import open_content
+    from dtfixup.sql.inputs import describe_database, describe_question
+    from dtfixup.sql.links_view import links_json, render
+    from dtfixup.sql.names import read_names
+    from dtfixup.sql.reflection import reflect
+
+    schema = reflect(database, names=None if names is None else read_names(names))
+    inputs = describe_question(question, describe_database(schema, open_content(schema, database)))
+    if json:
+        sys.stdout.write(links_json(question, inputs.words, inputs.links, schema) + "\n")
+    else:
+        _console.print(render(question, inputs.words, inputs.links, schema))
+
+
+def prepare(
+    data: Path,
+    out: Path,
+    encoder: str = "minilm",
+    splits: str = "train,dev",
+    workers: int | None = None,
+    report: Path | None = None,
+    verdicts: Path | None = None,
+) -> None:
+    """Parse, link, and cut into subwords a whole dataset, for training.
+
+    Args:
+        data: Folder in the layout of the Spider download.
+        out: Folder for the prepared dataset.
+        encoder: Encoder by name or folder.
+        splits: Splits, separated by commas.
+        workers: Processes; one per core if not given.
+        report: JSON file for figures: round trips, literal coverage, links, random walks. Takes minutes.
+        verdicts: File of official verdicts to compare our evaluator with, in the report.
+    """
+    from dtfixup.sql.prepare import prepare as run
+
+    chosen = [part.strip() for part in splits.split(",") if part.strip()]
+    if not chosen:
+        raise ConfigError("--splits names no split; expected for example train,dev")
+    started = time.monotonic()
+    done = run(data, out, encoder=encoder, splits=chosen, workers=workers)
+    seconds = time.monotonic() - started
+    counts = ", ".join(f"{count:,} {split}" for split, count in done.examples.items())
+    if done.was_there:
+        _console.print(f"{out} is up to date: {counts}")
+    else:
+        _console.print(f"{out}: {counts} in {seconds:.0f} s")
+    _console.print(f"queries outside the grammar: {len(done.unreadable)}, with a literal that is no candidate: {done.uncovered}")
+    if report is not None:
+        _write_figures(report, data, chosen, encoder, workers, verdicts, done, seconds)
+
+
+def _write_figures(
+    report: Path,
+    data: Path,
+    splits: list[str],
+    encoder: str,
+    workers: int | None,
+    verdicts: Path | None,
+    done: Any,
+    seconds: float,
+) -> None:
+    from dtfixup.experiments.provenance import provenance
+    from dtfixup.files import read_json
+    from dtfixup.sql.figures import measure
+
+    started = time.monotonic()
+    figures = measure(data, splits, verdicts=verdicts, workers=workers)
+    command = f"dtfixup sql prepare --data DIR --out DIR --encoder {encoder} --splits {','.join(splits)} --report FILE"
+    record = provenance(
+        "sql-prepare", command, started, seed=0, encoder=encoder, data_hash=read_json(done.folder / "index.json")["data_hash"]
+    )
+    prepared = {} if done.was_there else {"prepare_seconds": round(seconds, 1)}
+    _console.print(f"figures: {write_json(report, {**record, 'metrics': prepared, **figures})}")

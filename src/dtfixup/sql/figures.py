@@ -1,0 +1,272 @@
+"""How well the language side does on a dataset: the figures that `dtfixup sql prepare --report` writes.
+
+In: a folder in Spider's layout. Out: a JSON-able report: round trips through the grammar, literal coverage, link
+quality, random walks, the evaluator against itself and, where a file of official verdicts is given, against those.
+"""
+
+import json
+import sqlite3
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import closing
+from itertools import islice
+from multiprocessing import get_context
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import sqlglot
+from rich.progress import track
+
+from dtfixup.errors import DataError, GuardError, SqlError
+from dtfixup.sql.content import open_content
+from dtfixup.sql.dataset import Dataset, Example, open_dataset
+from dtfixup.sql.evaluate import judge
+from dtfixup.sql.execute import GuardedConnection, open_guarded
+from dtfixup.sql.execution_accuracy import equal_results
+from dtfixup.sql.inputs import DatabaseInputs, QuestionInputs, describe_database, describe_question
+from dtfixup.sql.joins import Joiner
+from dtfixup.sql.linking import Item, MatchKind
+from dtfixup.sql.prepare import value_index
+from dtfixup.sql.schema import Schema
+from dtfixup.sql.sql_reader import SqlReader
+from dtfixup.sql.sql_writer import SqlWriter
+from dtfixup.sql.transitions import Masks, first_illegal, steps_of, tree_of
+from dtfixup.sql.tree import OCCURRENCES, Literal, Node, literals, nodes, outside_from, source_rules
+from dtfixup.sql.value_links import STRONG
+from dtfixup.sql.walks import random_trees
+
+_DEADLINE = 30.0
+_MAX_ROWS = 200_000
+
+
+def measure(
+    data: str | Path,
+    splits: Sequence[str] = ("train", "dev"),
+    *,
+    verdicts: str | Path | None = None,
+    walks: int = 10_000,
+    walk_schemas: int = 50,
+    workers: int | None = None,
+    show_progress: bool = True,
+) -> dict[str, Any]:
+    """All figures of a dataset. Databases are measured in parallel."""
+    dataset = open_dataset(data)
+    report: dict[str, Any] = {}
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+        for split in splits:
+            examples = dataset.split(split)
+            tasks = _by_database(examples)
+            made = pool.map(_measure_database, [str(dataset.folder)] * len(tasks), tasks, tasks.values())
+            parts = list(track(made, f"measuring {split}", len(tasks), disable=not show_progress, transient=True))
+            report[split] = _sum_up(parts)
+        if walks:
+            chosen = _walkable(dataset)[:walk_schemas]
+            counts = [walks // len(chosen) + (position < walks % len(chosen)) for position in range(len(chosen))]
+            made_walks = pool.map(_walk_database, [str(dataset.folder)] * len(chosen), chosen, counts)
+            failures = list(track(made_walks, "walking", len(chosen), disable=not show_progress, transient=True))
+            failed = [failure for found in failures for failure in found]
+            report["walks"] = {"walks": walks, "schemas": len(chosen), "failed": len(failed), "failures": failed[:20]}
+    if verdicts is not None:
+        report["verdicts"] = compare_verdicts(verdicts, dataset.schemas)
+    return report
+
+
+def _by_database(examples: Sequence[Example]) -> dict[str, list[Example]]:
+    tasks: dict[str, list[Example]] = {}
+    for example in examples:
+        tasks.setdefault(example.database, []).append(example)
+    return tasks
+
+
+def _measure_database(folder: str, database: str, examples: Sequence[Example]) -> list[dict[str, Any]]:
+    dataset = open_dataset(folder)
+    schema = dataset.schemas[database]
+    inputs = describe_database(schema, open_content(schema, dataset.database_file(database)))
+    measurer = _Measurer(inputs)
+    file = dataset.database_file(database)
+    with open_guarded(file, deadline=_DEADLINE, max_rows=_MAX_ROWS, filter_text=False) as connection:
+        return [measurer.measure(example, connection) for example in examples]
+
+
+class _Measurer:
+    """Measures the examples of one database."""
+
+    def __init__(self, inputs: DatabaseInputs) -> None:
+        schema = inputs.schema
+        joiner = Joiner(schema)
+        self._inputs = inputs
+        self._reader = SqlReader(schema, joiner=joiner)
+        self._bare = SqlWriter(schema, joiner, quote_names=False)
+        self._writer = SqlWriter(schema, joiner)
+        self._masks = Masks(inputs.kinds)
+
+    def measure(self, example: Example, connection: GuardedConnection) -> dict[str, Any]:
+        schema = self._inputs.schema
+        row: dict[str, Any] = {"query": example.query}
+        question = describe_question(example.question, self._inputs)
+        row["candidates"] = len(question.candidates)
+        try:
+            tree = self._reader.read(example.query)
+        except SqlError as error:
+            return row | {"unreadable": str(error).removesuffix(f": {example.query}")}
+        steps = steps_of(tree)
+        again = tree_of(step.action for step in steps)
+        row |= {"steps": len(steps), "legal": first_illegal(steps, self._masks) is None}
+        row["infers_joins"] = not any(node.rule in source_rules() for node in nodes(tree))
+        try:
+            verdict = judge(example.query, self._bare.write(again), schema)
+            row |= {"exact": verdict.exact, "hardness": verdict.hardness.value}
+            row["gold_exact"] = judge(example.query, example.query, schema, official=False).exact
+        except SqlError as error:
+            row["unjudged"] = str(error)
+        row |= _executed(example.query, self._writer.write(again), connection)
+        row["uncovered"] = [value.text for value in literals(tree) if value_index(value, question.candidates) < 0]
+        row["links"] = _link_counts(tree, question, schema)
+        return row
+
+
+def _executed(gold: str, ours: str, connection: GuardedConnection) -> dict[str, Any]:
+    """Whether two queries give the same rows; a gold query that fails is told apart."""
+    try:
+        wanted = connection.run(gold)
+    except GuardError as error:
+        return {"gold_fails": str(error)}
+    try:
+        found = connection.run(ours)
+    except GuardError as error:
+        return {"executes": False, "why": str(error)}
+    same = equal_results(wanted.rows, found.rows, ordered=False)
+    return {"executes": True, "equal": same, "has_rows": bool(wanted.rows)}
+
+
+def _link_counts(tree: Node, question: QuestionInputs, schema: Schema) -> dict[str, list[int]]:
+    """Per kind of link: [linked, in the gold query, both]."""
+    columns = {column for node in outside_from(tree) for column in node.children if isinstance(column, int)}
+    tables = {schema.columns[column].table for column in columns}
+    columns = {column for column in columns if not schema.is_star(column)}
+    compared = set(_compared(tree))
+    names = question.links.names
+    linked = {
+        "table, exact name": (
+            {link.index for link in names if link.item is Item.TABLE and link.kind is MatchKind.EXACT},
+            tables,
+        ),
+        "table, any name": ({link.index for link in names if link.item is Item.TABLE}, tables),
+        "column, exact name": (
+            {link.index for link in names if link.item is Item.COLUMN and link.kind is MatchKind.EXACT},
+            columns,
+        ),
+        "column, any name": ({link.index for link in names if link.item is Item.COLUMN}, columns),
+        "column, value": ({link.column for link in question.links.values if link.strength >= STRONG}, compared),
+        "column, name or value": (
+            {link.index for link in names if link.item is Item.COLUMN}
+            | {link.column for link in question.links.values if link.strength >= STRONG},
+            columns,
+        ),
+    }
+    return {kind: [len(found), len(gold), len(found & gold)] for kind, (found, gold) in linked.items()}
+
+
+def _compared(tree: Node) -> Iterator[int]:
+    """Columns that the query compares with a literal."""
+    for node in outside_from(tree):
+        match node:
+            case Node(_, (Node(rule, (int() as column,)), *others)) if rule in OCCURRENCES:
+                if any(isinstance(other, Node) and isinstance(other.children[0], Literal) for other in others):
+                    yield column
+
+
+def _sum_up(parts: Sequence[Sequence[dict[str, Any]]]) -> dict[str, Any]:
+    rows = [row for part in parts for row in part]
+    read = [row for row in rows if "unreadable" not in row]
+    executed = [row for row in read if "gold_fails" not in row]
+    unequal = [row["query"] for row in executed if not row.get("equal")]
+    inexact = [row["query"] for row in read if not row.get("exact")]
+    uncovered = [row for row in read if row["uncovered"]]
+    counts = sorted(row["candidates"] for row in rows)
+    steps = sorted(row["steps"] for row in read)
+    links: Counter[tuple[str, int]] = Counter()
+    for row in read:
+        for kind, numbers in row["links"].items():
+            for position, number in enumerate(numbers):
+                links[kind, position] += number
+    kinds = dict.fromkeys(kind for kind, _ in links)
+    return {
+        "queries": len(rows),
+        "readable": len(read),
+        "unreadable": [{"query": row["query"], "reason": row["unreadable"]} for row in rows if "unreadable" in row],
+        "round_trip_exact": len(read) - len(inexact),
+        "round_trip_exact_percent": 100 * (len(read) - len(inexact)) / len(rows),
+        "not_exact": inexact,
+        "round_trip_equal": len(executed) - len(unequal),
+        "gold_fails": [row["query"] for row in read if "gold_fails" in row],
+        "not_equal": unequal,
+        "gold_returns_rows": sum(row.get("has_rows", False) for row in executed),
+        "gold_against_gold_exact": sum(row.get("gold_exact", False) for row in read),
+        "hardness": dict(sorted(Counter(row["hardness"] for row in read if "hardness" in row).items())),
+        "legal": sum(row["legal"] for row in read),
+        "joins_inferred": sum(row["infers_joins"] for row in read),
+        "steps_median": median(steps),
+        "steps_largest": steps[-1],
+        "literals_covered_percent": 100 * (len(rows) - len(uncovered) - (len(rows) - len(read))) / len(rows),
+        "uncovered": [{"query": row["query"], "literals": row["uncovered"]} for row in uncovered],
+        "candidates_median": median(counts),
+        "candidates_largest": counts[-1],
+        "links": {
+            kind: {
+                "precision": 100 * links[kind, 2] / max(1, links[kind, 0]),
+                "recall": 100 * links[kind, 2] / max(1, links[kind, 1]),
+            }
+            for kind in kinds
+        },
+    }
+
+
+# Walks: whatever is legal is SQL.
+
+
+def _walkable(dataset: Dataset) -> list[str]:
+    """Databases in order of name; SQLite keeps some table names for itself, and no file can be made with them."""
+    return [
+        name
+        for name, schema in sorted(dataset.schemas.items())
+        if not any(table.name.lower().startswith("sqlite_") for table in schema.tables)
+    ]
+
+
+def _walk_database(folder: str, database: str, count: int) -> list[str]:
+    """Walks over one database that did not end in SQL that sqlglot parses and SQLite explains."""
+    dataset = open_dataset(folder)
+    schema = dataset.schemas[database]
+    inputs = describe_database(schema, open_content(schema, dataset.database_file(database)))
+    writer = SqlWriter(schema)
+    failures = []
+    uri = f"{dataset.database_file(database).absolute().as_uri()}?mode=ro"
+    with closing(sqlite3.connect(uri, uri=True)) as connection:
+        for tree in islice(random_trees(schema, seed=0, kinds=inputs.kinds), count):
+            sql = writer.write(tree)
+            try:
+                sqlglot.parse_one(sql, read="sqlite")
+                connection.execute(f"EXPLAIN {sql}")
+            except (sqlglot.errors.SqlglotError, sqlite3.Error) as error:
+                failures.append(f"{database}: {error}: {sql}")
+    return failures
+
+
+def compare_verdicts(path: str | Path, schemas: Mapping[str, Schema]) -> dict[str, Any]:
+    """Our evaluator against a file of official verdicts."""
+    counts: Counter[str] = Counter()
+    differ = []
+    for number, line in enumerate(Path(path).read_text(encoding="utf-8").splitlines(), 1):
+        row = json.loads(line)
+        if row.get("db_id") not in schemas:
+            raise DataError(f"{path}: line {number}: key 'db_id': {row.get('db_id')!r} is not in tables.json")
+        ours = judge(row["gold"], row["pred"], schemas[row["db_id"]]).to_json()
+        counts["rows"] += 1
+        for key, value in ours.items():
+            counts[f"{key}_agree"] += value == row[key]
+        if any(value != row[key] for key, value in ours.items()):
+            differ.append(number)
+    return dict(counts) | {"differing_lines": differ}

@@ -1,0 +1,273 @@
+"""A dataset of questions and queries → `prepared.py`'s arrays, for a named encoder.
+
+In: a folder in Spider's layout. Out: `arrays.safetensors` and `index.json`, the same bytes for the same inputs. Each
+database is a part: parts are made in parallel, kept on disk until all are there, and taken up again after a stop.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from importlib import metadata
+from importlib.resources import files
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from dtfixup.errors import DataError, SqlError
+from dtfixup.files import read_json, write_atomically
+from dtfixup.sql.assembly import assemble_parts
+from dtfixup.sql.content import open_content
+from dtfixup.sql.dataset import Dataset, Example, open_dataset
+from dtfixup.sql.grammar import VALUE_KINDS, sql_grammar
+from dtfixup.sql.inputs import DatabaseInputs, describe_database, describe_question
+from dtfixup.sql.prepared import ARRAYS, FORMAT, INDEX, Array, map_arrays, write_arrays, write_prepared
+from dtfixup.sql.sql_reader import SqlReader
+from dtfixup.sql.transitions import ApplyRule, SelectColumn, Step, steps_of
+from dtfixup.sql.tree import Literal
+from dtfixup.sql.values import Candidate, Source, covers
+
+SPLITS = ("train", "dev")
+_PARTS = ".parts"
+_SOURCES = tuple(Source)
+_LIBRARIES = ("rapidfuzz", "simplemma", "sqlglot")
+
+
+@dataclass(frozen=True)
+class PrepareReport:
+    """What a run of `prepare` did."""
+
+    folder: Path
+    was_there: bool
+    """Whether nothing had to be done."""
+    examples: dict[str, int]
+    unreadable: tuple[dict[str, Any], ...]
+    """Gold queries that the grammar cannot say, with the reason."""
+    uncovered: dict[str, int]
+    """Per split, queries with a literal that is no candidate."""
+
+
+def prepare(
+    data: str | Path,
+    out: str | Path,
+    *,
+    encoder: str = "minilm",
+    splits: Sequence[str] = SPLITS,
+    workers: int | None = None,
+    show_progress: bool = True,
+) -> PrepareReport:
+    """Prepare a dataset for training; a second call with the same inputs does nothing."""
+    from dtfixup.encoders import load_tokenizer  # brings torch, which the workers never need
+
+    dataset, folder = open_dataset(data), Path(out)
+    examples = {split: dataset.split(split) for split in splits}
+    tokenizer = load_tokenizer(encoder)
+    fingerprint = _fingerprint(dataset, examples, tokenizer.sha256)
+    if _is_done(folder, fingerprint):
+        return _report(folder, was_there=True)
+    parts = folder / _PARTS / fingerprint[:16]
+    _discard_other_parts(parts)
+    made = _make_parts(dataset, examples, parts, workers or os.cpu_count() or 1, show_progress)
+    arrays, index = assemble_parts(made, examples, tokenizer.pieces)
+    index |= {
+        "fingerprint": fingerprint,
+        "encoder": {
+            "name": encoder,
+            "tokenizer_sha256": tokenizer.sha256,
+            "cls": tokenizer.cls_id,
+            "sep": tokenizer.sep_id,
+            "pad": tokenizer.pad_id,
+        },
+        "data_hash": _data_hash(dataset, examples),
+        "grammar": hashlib.sha256(json.dumps(sql_grammar().rules).encode()).hexdigest(),
+    }
+    write_prepared(folder, arrays, index)
+    shutil.rmtree(folder / _PARTS)
+    return _report(folder, was_there=False)
+
+
+def _report(folder: Path, *, was_there: bool) -> PrepareReport:
+    index = read_json(folder / INDEX)
+    sizes = {split: last - first for split, (first, last) in index["splits"].items()}
+    return PrepareReport(folder, was_there, sizes, tuple(index["unreadable"]), index["uncovered"])
+
+
+# Fingerprints: what the result depends on.
+
+
+def _data_hash(dataset: Dataset, examples: Mapping[str, Sequence[Example]]) -> str:
+    """A hash of schemas, examples and stored rows."""
+    digest = hashlib.sha256((dataset.folder / "tables.json").read_bytes())
+    for split, found in examples.items():
+        rows = [[example.database, example.question, example.query] for example in found]
+        digest.update(json.dumps([split, rows]).encode())
+    for database in _databases(examples):
+        with dataset.database_file(database).open("rb") as stream:
+            digest.update(hashlib.file_digest(stream, "sha256").digest())
+    return digest.hexdigest()
+
+
+def _fingerprint(dataset: Dataset, examples: Mapping[str, Sequence[Example]], tokenizer: str) -> str:
+    """A hash of all that the result is made from: data, tokenizer, this package's code, versions of libraries."""
+    digest = hashlib.sha256(f"{FORMAT} {_data_hash(dataset, examples)} {tokenizer}".encode())
+    sources = (file for file in files("dtfixup.sql").iterdir() if file.name.endswith((".py", ".txt", ".yaml")))
+    for file in sorted(sources, key=lambda file: file.name):
+        digest.update(file.name.encode() + file.read_bytes())
+    digest.update(" ".join(f"{name}=={metadata.version(name)}" for name in _LIBRARIES).encode())
+    return digest.hexdigest()
+
+
+def _is_done(folder: Path, fingerprint: str) -> bool:
+    if not (folder / INDEX).is_file():
+        return False
+    try:
+        found = read_json(folder / INDEX).get("fingerprint") == fingerprint
+        map_arrays(folder / ARRAYS)
+    except DataError:
+        return False
+    return bool(found)
+
+
+def _databases(examples: Mapping[str, Sequence[Example]]) -> list[str]:
+    return sorted({example.database for found in examples.values() for example in found})
+
+
+# Parts: one per database, each made in a worker.
+
+
+def _discard_other_parts(parts: Path) -> None:
+    """Parts of other inputs are of no use to anyone."""
+    for other in parts.parent.glob("*") if parts.parent.is_dir() else ():
+        if other != parts:
+            shutil.rmtree(other)
+    parts.mkdir(parents=True, exist_ok=True)
+
+
+def _make_parts(
+    dataset: Dataset, examples: Mapping[str, Sequence[Example]], parts: Path, workers: int, show_progress: bool
+) -> dict[str, Path]:
+    everything = [example for found in examples.values() for example in found]
+    tasks: dict[str, list[Example]] = {database: [] for database in _databases(examples)}
+    for example in everything:
+        tasks[example.database].append(example)
+    paths = {database: parts / f"{number:04d}.safetensors" for number, database in enumerate(tasks)}
+    missing = [database for database in tasks if not paths[database].is_file()]
+    missing.sort(
+        key=lambda database: (-len(tasks[database]), database)
+    )  # the longest first, so that none is waited for
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, disable=not show_progress, transient=True) as progress:
+        bar = progress.add_task("preparing questions", total=len(everything))
+        progress.advance(bar, len(everything) - sum(len(tasks[database]) for database in missing))
+        for database in _in_parallel(dataset, tasks, paths, missing, workers):
+            progress.advance(bar, len(tasks[database]))
+    return paths
+
+
+def _in_parallel(
+    dataset: Dataset,
+    tasks: Mapping[str, list[Example]],
+    paths: Mapping[str, Path],
+    missing: Sequence[str],
+    workers: int,
+) -> Iterable[str]:
+    if workers == 1 or len(missing) <= 1:
+        for database in missing:
+            make_part(str(dataset.folder), database, tasks[database], paths[database])
+            yield database
+        return
+    with ProcessPoolExecutor(min(workers, len(missing)), mp_context=get_context("spawn")) as pool:
+        futures = {
+            pool.submit(make_part, str(dataset.folder), database, tasks[database], paths[database]): database
+            for database in missing
+        }
+        try:
+            for future in as_completed(futures):
+                future.result()
+                yield futures[future]
+        except BrokenProcessPool:
+            raise DataError(
+                "a worker process was killed, perhaps for want of memory: run the same command again, which goes on "
+                "where this one stopped, with fewer --workers"
+            ) from None
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def make_part(folder: str, database: str, examples: Sequence[Example], path: Path) -> None:
+    """Everything about one database and its questions but subwords, as one file."""
+    dataset = open_dataset(folder)
+    schema = dataset.schemas[database]
+    inputs = describe_database(schema, open_content(schema, dataset.database_file(database)))
+    reader = SqlReader(schema)
+    rows = [_example_row(example, inputs, reader) for example in examples]
+    content = {"items": inputs.item_words, "examples": [row for row, _ in rows]}
+    arrays: dict[str, Array] = {
+        "text": np.frombuffer(json.dumps(content).encode(), np.uint8),
+        "column.table": np.array([column.table for column in schema.columns], np.int16),
+        "column.kind": np.array(inputs.kinds, np.int8),
+        "relation": inputs.relations.reshape(-1),
+        "link": np.concatenate([codes.reshape(-1) for _, codes in rows]),
+    }
+    write_atomically(path, lambda temporary: write_arrays(temporary, arrays))
+
+
+def _example_row(example: Example, database: DatabaseInputs, reader: SqlReader) -> tuple[dict[str, Any], Array]:
+    question = describe_question(example.question, database)
+    steps: tuple[Step, ...] = ()
+    reason = None
+    try:
+        steps = steps_of(reader.read(example.query))
+    except SqlError as error:
+        reason = str(error).removesuffix(f": {example.query}")
+    previous = [None, *question.words[:-1]]
+    row = {
+        "question": example.question,
+        "query": example.query,
+        "words": [word.text for word in question.words],
+        "spaced": [last is None or last.end < word.start for last, word in zip(previous, question.words, strict=False)],
+        "values": [_value_row(candidate) for candidate in question.candidates],
+        "steps": _step_rows(steps, question.candidates),
+        "unreadable": reason,
+    }
+    return row, question.codes
+
+
+def _value_row(candidate: Candidate) -> list[Any]:
+    column, first, last = (
+        -1 if number is None else number for number in (candidate.column, candidate.start, candidate.end)
+    )
+    kind = VALUE_KINDS.index(candidate.kind)
+    return [candidate.text, kind, column, first, last, _SOURCES.index(candidate.source)]
+
+
+def _step_rows(steps: Sequence[Step], values: Sequence[Candidate]) -> list[list[int]]:
+    grammar = sql_grammar()
+    seen: dict[int, int] = {}  # how many children of a step were decided
+    rows = []
+    for step in steps:
+        child = seen.get(step.parent, 0)
+        seen[step.parent] = child + 1
+        match step.action:
+            case ApplyRule(rule):
+                index = rule
+            case SelectColumn(column):
+                index = column
+            case _:
+                index = value_index(step.action.literal, values)
+        state = grammar.states[step.state]
+        rows.append([state.choice, index, step.state, step.parent, child, int(grammar.field_S[step.state])])
+    return rows
+
+
+def value_index(literal: Literal, values: Sequence[Candidate]) -> int:
+    """The candidate that is a literal, or -1; one with the very text where several are."""
+    same = [index for index, candidate in enumerate(values) if covers(candidate, literal.text)]
+    return next((index for index in same if values[index].text == literal.text), same[0] if same else -1)
