@@ -5,6 +5,7 @@ import shutil
 import sqlite3
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ from dtfixup.sql.inputs import describe_database, describe_question
 from dtfixup.sql.prepare import make_part, prepare
 from dtfixup.sql.prepared import ARRAYS, INDEX, Prepared, map_arrays, open_prepared
 from dtfixup.sql.sample import sample_folder
+from dtfixup.sql.schema import Schema
 from dtfixup.sql.sql_reader import SqlReader
 from dtfixup.sql.transitions import Action, ApplyRule, SelectColumn, SelectValue, tree_of
 from dtfixup.sql.tree import Child, Literal, Node, literals
@@ -215,20 +217,20 @@ def test_a_stopped_run_goes_on_where_it_stopped(small: Path, tmp_path: Path, mon
     prepare(small, whole, workers=1, show_progress=False)
     made: list[str] = []
 
-    def stop_after_one(folder, database, examples, path):  # type: ignore[no-untyped-def]
+    def stop_after_one(schema: Schema, *rest: Any) -> None:
         if made:
             raise KeyboardInterrupt
-        made.append(database)
-        make_part(folder, database, examples, path)
+        made.append(schema.database)
+        make_part(schema, *rest)
 
     monkeypatch.setattr(module, "make_part", stop_after_one)
     with pytest.raises(KeyboardInterrupt):
         prepare(small, stopped, workers=1, show_progress=False)
     assert not (stopped / INDEX).exists()
 
-    def go_on(folder, database, examples, path):  # type: ignore[no-untyped-def]
-        assert database not in made
-        make_part(folder, database, examples, path)
+    def go_on(schema: Schema, *rest: Any) -> None:
+        assert schema.database not in made
+        make_part(schema, *rest)
 
     monkeypatch.setattr(module, "make_part", go_on)
     prepare(small, stopped, workers=1, show_progress=False)

@@ -58,13 +58,15 @@ def measure(
         for split in splits:
             examples = dataset.split(split)
             tasks = _by_database(examples)
-            made = pool.map(_measure_database, [str(dataset.folder)] * len(tasks), tasks, tasks.values())
+            schemas = [dataset.schemas[database] for database in tasks]
+            made = pool.map(_measure_database, schemas, map(dataset.database_file, tasks), tasks.values())
             parts = list(track(made, f"measuring {split}", len(tasks), disable=not show_progress, transient=True))
             report[split] = _sum_up(parts)
         if walks:
             chosen = _walkable(dataset)[:walk_schemas]
             counts = [walks // len(chosen) + (position < walks % len(chosen)) for position in range(len(chosen))]
-            made_walks = pool.map(_walk_database, [str(dataset.folder)] * len(chosen), chosen, counts)
+            walked = [dataset.schemas[database] for database in chosen]
+            made_walks = pool.map(_walk_database, walked, map(dataset.database_file, chosen), counts)
             failures = list(track(made_walks, "walking", len(chosen), disable=not show_progress, transient=True))
             failed = [failure for found in failures for failure in found]
             report["walks"] = {"walks": walks, "schemas": len(chosen), "failed": len(failed), "failures": failed[:20]}
@@ -80,12 +82,8 @@ def _by_database(examples: Sequence[Example]) -> dict[str, list[Example]]:
     return tasks
 
 
-def _measure_database(folder: str, database: str, examples: Sequence[Example]) -> list[dict[str, Any]]:
-    dataset = open_dataset(folder)
-    schema = dataset.schemas[database]
-    inputs = describe_database(schema, open_content(schema, dataset.database_file(database)))
-    measurer = _Measurer(inputs)
-    file = dataset.database_file(database)
+def _measure_database(schema: Schema, file: Path, examples: Sequence[Example]) -> list[dict[str, Any]]:
+    measurer = _Measurer(describe_database(schema, open_content(schema, file)))
     with open_guarded(file, deadline=_DEADLINE, max_rows=_MAX_ROWS, filter_text=False) as connection:
         return [measurer.measure(example, connection) for example in examples]
 
@@ -236,14 +234,12 @@ def _walkable(dataset: Dataset) -> list[str]:
     ]
 
 
-def _walk_database(folder: str, database: str, count: int) -> list[str]:
+def _walk_database(schema: Schema, file: Path, count: int) -> list[str]:
     """Walks over one database that did not end in SQL that sqlglot parses and SQLite explains."""
-    dataset = open_dataset(folder)
-    schema = dataset.schemas[database]
-    inputs = describe_database(schema, open_content(schema, dataset.database_file(database)))
+    inputs = describe_database(schema, open_content(schema, file))
     writer = SqlWriter(schema)
     failures = []
-    uri = f"{dataset.database_file(database).absolute().as_uri()}?mode=ro"
+    uri = f"{file.absolute().as_uri()}?mode=ro"
     with closing(sqlite3.connect(uri, uri=True)) as connection:
         for tree in islice(random_trees(schema, seed=0, kinds=inputs.kinds), count):
             sql = writer.write(tree)
@@ -251,7 +247,7 @@ def _walk_database(folder: str, database: str, count: int) -> list[str]:
                 sqlglot.parse_one(sql, read="sqlite")
                 connection.execute(f"EXPLAIN {sql}")
             except (sqlglot.errors.SqlglotError, sqlite3.Error) as error:
-                failures.append(f"{database}: {error}: {sql}")
+                failures.append(f"{schema.database}: {error}: {sql}")
     return failures
 
 

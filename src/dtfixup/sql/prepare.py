@@ -29,6 +29,7 @@ from dtfixup.sql.dataset import Dataset, Example, open_dataset
 from dtfixup.sql.grammar import VALUE_KINDS, sql_grammar
 from dtfixup.sql.inputs import DatabaseInputs, describe_database, describe_question
 from dtfixup.sql.prepared import ARRAYS, FORMAT, INDEX, Array, map_arrays, write_arrays, write_prepared
+from dtfixup.sql.schema import Schema
 from dtfixup.sql.sql_reader import SqlReader
 from dtfixup.sql.transitions import ApplyRule, SelectColumn, Step, steps_of
 from dtfixup.sql.tree import Literal
@@ -178,16 +179,17 @@ def _in_parallel(
     missing: Sequence[str],
     workers: int,
 ) -> Iterable[str]:
-    if workers == 1 or len(missing) <= 1:
-        for database in missing:
-            make_part(str(dataset.folder), database, tasks[database], paths[database])
+    jobs = {
+        database: (dataset.schemas[database], dataset.database_file(database), tasks[database], paths[database])
+        for database in missing
+    }
+    if workers == 1 or len(jobs) <= 1:
+        for database, job in jobs.items():
+            make_part(*job)
             yield database
         return
-    with ProcessPoolExecutor(min(workers, len(missing)), mp_context=get_context("spawn")) as pool:
-        futures = {
-            pool.submit(make_part, str(dataset.folder), database, tasks[database], paths[database]): database
-            for database in missing
-        }
+    with ProcessPoolExecutor(min(workers, len(jobs)), mp_context=get_context("spawn")) as pool:
+        futures = {pool.submit(make_part, *job): database for database, job in jobs.items()}
         try:
             for future in as_completed(futures):
                 future.result()
@@ -201,11 +203,9 @@ def _in_parallel(
             pool.shutdown(cancel_futures=True)
 
 
-def make_part(folder: str, database: str, examples: Sequence[Example], path: Path) -> None:
+def make_part(schema: Schema, file: Path, examples: Sequence[Example], path: Path) -> None:
     """Everything about one database and its questions but subwords, as one file."""
-    dataset = open_dataset(folder)
-    schema = dataset.schemas[database]
-    inputs = describe_database(schema, open_content(schema, dataset.database_file(database)))
+    inputs = describe_database(schema, open_content(schema, file))
     reader = SqlReader(schema)
     rows = [_example_row(example, inputs, reader) for example in examples]
     content = {"items": inputs.item_words, "examples": [row for row, _ in rows]}
