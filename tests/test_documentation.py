@@ -14,17 +14,23 @@ def python_blocks(file: Path) -> str:
     return "\n".join(re.findall(r"^```python\n(.*?)^```", file.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE))
 
 
-@pytest.mark.parametrize("name", ["README.md", "docs/method.md"])
-def test_the_python_of_the_documentation_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("name", "call"), [("README.md", "dt_fixup_("), ("docs/method.md", "dt_fixup_("), ("docs/sql.md", "steps_of(")]
+)
+def test_the_python_of_the_documentation_runs(
+    name: str, call: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     program = python_blocks(ROOT / name)
-    assert "dt_fixup_(" in program
+    assert call in program
     exec(compile(program, name, "exec"), {"__name__": "documentation"})
     if name == "README.md":
         assert image.imread(tmp_path / "depth.png").shape[0] > 200
 
 
-@pytest.mark.parametrize("name", ["README.md", "docs/method.md", "CONTRIBUTING.md", "CHANGELOG.md"])
+@pytest.mark.parametrize(
+    "name", ["README.md", "docs/method.md", "docs/sql.md", "docs/execution.md", "CONTRIBUTING.md", "CHANGELOG.md"]
+)
 def test_links_and_pictures_exist(name: str) -> None:
     file = ROOT / name
     targets = re.findall(r"\]\(([^)#:]+)\)", file.read_text(encoding="utf-8"))

@@ -33,15 +33,19 @@ class Dataset:
     def split(self, name: str) -> list[Example]:
         """The examples of `train`, `train_others`, `dev`, or of any `<name>.json` in the folder."""
         names = _SPLITS.get(name, (f"{name}.json",))
+        if not _is_plain(name):
+            raise DataError(f"{name!r} is no name of a split: a split is a file in {self.folder}, without folders")
         for file in names:
-            if (self.folder / file).exists():
+            if (self.folder / file).is_file():
                 return read_examples(self.folder / file, self.schemas)
         raise DataError(f"{self.folder} has no split {name!r}: looked for {' and '.join(names)}")
 
     def database_file(self, database: str) -> Path:
         """Where the database's rows are."""
+        if not _is_plain(database):  # a db_id comes out of a file and becomes part of a path
+            raise DataError(f"database {database!r} is no plain name, so no file is looked for under it")
         path = self.folder / "database" / database / f"{database}.sqlite"
-        if not path.exists():
+        if not path.is_file():
             raise DataError(f"{path} does not exist; the Spider download has a database folder beside tables.json")
         return path
 
@@ -52,6 +56,10 @@ def open_dataset(folder: str | Path) -> Dataset:
     if not folder.is_dir():
         raise DataError(f"{folder} is not a folder; expected one with tables.json, such as the Spider download")
     return Dataset(folder, read_tables_json(folder / "tables.json"))
+
+
+def _is_plain(name: str) -> bool:
+    return name not in ("", ".", "..") and not any(mark in name for mark in "/\\\0")
 
 
 def read_examples(path: str | Path, schemas: Mapping[str, Schema]) -> list[Example]:

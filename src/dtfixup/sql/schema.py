@@ -1,18 +1,19 @@
 """A database's schema, from Spider's `tables.json`. `reflection.py` makes the same from a live database.
 
-In: a row of `tables.json`. Out: `Schema`, the only description of a database the rest of the package sees.
+In: a row of `tables.json`. Out: `Schema`, the only description of a database the rest of the package sees; and back.
 Every table carries its own `*` as its first column, so that choosing a column always chooses a table (SPEC §3).
 """
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from dtfixup.errors import SchemaError
-from dtfixup.files import read_json
+from dtfixup.files import read_json, write_json
 
 
 class ColumnType(StrEnum):
@@ -80,19 +81,31 @@ class Schema:
 
     @cached_property
     def table_index(self) -> dict[str, int]:
-        """Table index by lower-case name."""
-        return {table.name.lower(): index for index, table in enumerate(self.tables)}
+        """Table index by lower-case name; names that several tables share but for case are left out.
+
+        `find_table` tells those apart. PostgreSQL can hold both `users` and `"Users"`, SQLite both `é` and `É`.
+        """
+        return _by_unique_key([table.name.lower() for table in self.tables])
 
     @cached_property
     def column_index(self) -> dict[tuple[int, str], int]:
-        """Column index by table index and lower-case name."""
-        return {(column.table, column.name.lower()): index for index, column in enumerate(self.columns)}
+        """Column index by table index and lower-case name; left out and found as in `table_index`."""
+        return _by_unique_key([(column.table, column.name.lower()) for column in self.columns])
 
     @cached_property
     def foreign_pairs(self) -> tuple[tuple[int, int], ...]:
         """Every (column, referred column) pair of every foreign key, once each, in order."""
         pairs = (pair for key in self.foreign_keys for pair in zip(key.columns, key.referred, strict=True))
         return tuple(dict.fromkeys(pairs))
+
+    def find_table(self, name: str) -> int | None:
+        """The table of that name: as spelt, else in any case where one table alone fits, else None."""
+        return _find(name, [(index, table.name) for index, table in enumerate(self.tables)], "table")
+
+    def find_column(self, table: int, name: str) -> int | None:
+        """The column of that name in a table, `*` included; found as in `find_table`."""
+        own = [(index, self.columns[index].name) for index in self.columns_of[table]]
+        return _find(name, own, f"column of {self.tables[table].name}")
 
     def is_star(self, column: int) -> bool:
         return self.columns[column].type is ColumnType.STAR
@@ -102,6 +115,25 @@ class Schema:
         return f"{self.tables[self.columns[column].table].name}.{self.columns[column].name}"
 
 
+_Key = TypeVar("_Key", bound=Hashable)
+
+
+def _by_unique_key(keys: Sequence[_Key]) -> dict[_Key, int]:
+    counts = Counter(keys)
+    return {key: index for index, key in enumerate(keys) if counts[key] == 1}
+
+
+def _find(name: str, candidates: Sequence[tuple[int, str]], what: str) -> int | None:
+    exact = [index for index, own in candidates if own == name]
+    if exact:
+        return exact[0]
+    close = [(index, own) for index, own in candidates if own.lower() == name.lower()]
+    if len(close) > 1:
+        spellings = " and ".join(repr(own) for _, own in close)
+        raise SchemaError(f"{what} {name!r} could be {spellings}; write it exactly as one of them")
+    return close[0][0] if close else None
+
+
 def assemble(
     database: str,
     tables: Sequence[Table],
@@ -109,9 +141,14 @@ def assemble(
     primary_keys: Sequence[Sequence[str]],
     foreign_keys: Sequence[tuple[tuple[int, Sequence[str]], tuple[int, Sequence[str]]]],
 ) -> Schema:
-    """Build a `Schema` from names: per table its (name, natural name, type) columns and its key's column names."""
+    """Build a `Schema` from names: per table its (name, natural name, type) columns and its key's column names.
+
+    A foreign key is (table index, column names) and the (table index, column names) it points at.
+    """
     flat: list[Column] = []
     for table, own in enumerate(columns):
+        if any(name == "*" for name, _, _ in own):
+            raise SchemaError(f"table {tables[table].name!r} has a column named '*', which is no name a query can use")
         flat.append(Column(table, "*", "*", ColumnType.STAR))
         flat += [Column(table, name, natural, kind) for name, natural, kind in own]
     index = {(column.table, column.name): position for position, column in enumerate(flat)}
@@ -132,73 +169,204 @@ def read_tables_json(path: str | Path) -> dict[str, Schema]:
     for index, row in enumerate(rows):
         schema = _schema_of(row, f"{path}: schema {index}")
         if schema.database in schemas:
-            raise SchemaError(f"{path}: schema {index}: db_id {schema.database!r} occurs twice")
+            raise SchemaError(f"{path}: schema {index}: key 'db_id': {schema.database!r} occurs twice")
         schemas[schema.database] = schema
     return schemas
+
+
+def write_tables_json(schemas: Iterable[Schema], path: str | Path) -> Path:
+    """Write schemas in the form of Spider's `tables.json`; `read_tables_json` gives the same ones back."""
+    return write_json(path, [tables_row(schema) for schema in schemas])
+
+
+def tables_row(schema: Schema) -> dict[str, Any]:
+    """One entry of `tables.json`.
+
+    Spider's form has no composite keys, views or namespaces. A composite primary key is a list of columns, a composite
+    foreign key a pair of such lists; the keys `views` and `namespaces` are there only where the schema has some.
+    """
+    position: dict[int, int] = {}  # index in Schema.columns -> index in the file, where one `*` stands for all
+    for index in range(len(schema.columns)):
+        if not schema.is_star(index):
+            position[index] = len(position) + 1
+    columns = [schema.columns[index] for index in position]
+    keys = [[position[column] for column in key] for key in schema.primary_keys if key]
+    foreign = [
+        [[position[column] for column in side] for side in (key.columns, key.referred)] for key in schema.foreign_keys
+    ]
+    row: dict[str, Any] = {
+        "db_id": schema.database,
+        "table_names": [table.natural for table in schema.tables],
+        "table_names_original": [table.name for table in schema.tables],
+        "column_names": [[-1, "*"], *([column.table, column.natural] for column in columns)],
+        "column_names_original": [[-1, "*"], *([column.table, column.name] for column in columns)],
+        "column_types": ["text", *(str(column.type) for column in columns)],
+        "primary_keys": [key if len(key) > 1 else key[0] for key in keys],
+        "foreign_keys": [pair if len(pair[0]) > 1 else [pair[0][0], pair[1][0]] for pair in foreign],
+    }
+    if any(table.is_view for table in schema.tables):
+        row["views"] = [index for index, table in enumerate(schema.tables) if table.is_view]
+    if any(table.namespace is not None for table in schema.tables):
+        row["namespaces"] = [table.namespace for table in schema.tables]
+    return row
+
+
+_LISTS = (
+    "table_names",
+    "table_names_original",
+    "column_names",
+    "column_names_original",
+    "column_types",
+    "primary_keys",
+    "foreign_keys",
+)
 
 
 def _schema_of(row: Any, where: str) -> Schema:
     if not isinstance(row, Mapping):
         raise SchemaError(f"{where}: expected an object, got {type(row).__name__}")
-    for key, kind in _KEYS.items():
+    for key in ("db_id", *_LISTS):
         if key not in row:
             raise SchemaError(f"{where}: key {key!r} is missing; tables.json of the Spider download has it")
-        if not isinstance(row[key], kind):
-            raise SchemaError(f"{where}: key {key!r}: expected {kind.__name__}, got {type(row[key]).__name__}")
+    _check_natural(row["db_id"], f"{where}: key 'db_id'")
     where = f"{where} ({row['db_id']})"
-    originals, naturals = row["column_names_original"], row["column_names"]
-    if len(originals) != len(naturals) or len(originals) != len(row["column_types"]):
-        raise SchemaError(f"{where}: column_names, column_names_original and column_types differ in length")
-    if len(row["table_names"]) != len(row["table_names_original"]):
+    for key in (*_LISTS, *(key for key in ("views", "namespaces") if key in row)):
+        if not isinstance(row[key], list):
+            raise SchemaError(f"{where}: key {key!r}: expected a list, got {type(row[key]).__name__}")
+    tables = _tables_of(row, where)
+    columns, position = _columns_of(row, tables, where)
+    keys = _Keys(columns, position, where)
+    return Schema(
+        row["db_id"],
+        tuple(tables),
+        tuple(columns),
+        keys.primary(row["primary_keys"], len(tables)),
+        keys.foreign(row["foreign_keys"]),
+    )
+
+
+def _tables_of(row: Mapping[str, Any], where: str) -> list[Table]:
+    names, naturals = row["table_names_original"], row["table_names"]
+    if len(names) != len(naturals):
         raise SchemaError(f"{where}: table_names and table_names_original differ in length")
-    tables = [
-        Table(name, natural) for name, natural in zip(row["table_names_original"], row["table_names"], strict=True)
-    ]
+    if not names:
+        raise SchemaError(f"{where}: key 'table_names_original': there are no tables")
+    for index, (name, natural) in enumerate(zip(names, naturals, strict=True)):
+        if not isinstance(name, str):
+            raise SchemaError(f"{where}: key 'table_names_original' {index}: expected a name, got {name!r}")
+        _check_natural(natural, f"{where}: key 'table_names' {index}")
+    repeated = [name for name, count in Counter(names).items() if count > 1]
+    if repeated:
+        raise SchemaError(f"{where}: key 'table_names_original': {repeated[0]!r} occurs twice")
+    views = row.get("views", [])
+    for entry in views:
+        if not _is_index(entry, len(names)):
+            raise SchemaError(f"{where}: key 'views': table {entry!r} does not exist")
+    namespaces = row.get("namespaces", [None] * len(names))
+    if len(namespaces) != len(names):
+        raise SchemaError(f"{where}: namespaces and table_names_original differ in length")
+    for index, namespace in enumerate(namespaces):
+        if namespace is not None and not isinstance(namespace, str):
+            raise SchemaError(f"{where}: key 'namespaces' {index}: expected a name or null, got {namespace!r}")
+    return [Table(names[index], naturals[index], index in views, namespaces[index]) for index in range(len(names))]
 
-    by_table: list[list[tuple[int, Column]]] = [[] for _ in tables]
-    for index, ((table, name), (_, natural), kind) in enumerate(
-        zip(originals, naturals, row["column_types"], strict=True)
-    ):
-        if table == -1:
+
+def _columns_of(row: Mapping[str, Any], tables: Sequence[Table], where: str) -> tuple[list[Column], dict[int, int]]:
+    """The columns in the order of `Schema.columns`, and the place there of each column of the file."""
+    originals, naturals, types = row["column_names_original"], row["column_names"], row["column_types"]
+    if not len(originals) == len(naturals) == len(types):
+        raise SchemaError(f"{where}: column_names, column_names_original and column_types differ in length")
+    own: list[dict[str, tuple[int, Column]]] = [{} for _ in tables]
+    for index, (original, natural, kind) in enumerate(zip(originals, naturals, types, strict=True)):
+        place = f"{where}: key 'column_names_original' {index}"
+        table, name = _pair_of(original, place)
+        natural_table, natural_name = _pair_of(natural, f"{where}: key 'column_names' {index}")
+        _check_natural(natural_name, f"{where}: key 'column_names' {index}")
+        if table != natural_table:
+            raise SchemaError(f"{place}: table {table}, but column_names says {natural_table}")
+        if table == -1 and name == "*":
             continue
-        if not 0 <= table < len(tables):
-            raise SchemaError(f"{where}: column_names_original {index}: table {table} does not exist")
-        by_table[table].append((index, Column(table, name, natural, _type_of(kind, f"{where}: column_types {index}"))))
-    flat: list[Column] = []
-    position: dict[int, int] = {}  # index in the file -> index in Schema.columns
-    for table, own in enumerate(by_table):
-        flat.append(Column(table, "*", "*", ColumnType.STAR))
-        for index, column in own:
-            position[index] = len(flat)
-            flat.append(column)
-
-    def column_at(index: Any, key: str) -> int:
-        if index not in position:
-            raise SchemaError(f"{where}: {key}: column {index!r} does not exist")
-        return position[index]
-
-    keys: list[list[int]] = [[] for _ in tables]
-    for entry in row["primary_keys"]:  # Spider has numbers, its successors also lists for composite keys
-        for index in entry if isinstance(entry, list) else [entry]:
-            column = column_at(index, "primary_keys")
-            keys[flat[column].table].append(column)
-    foreign = [
-        ForeignKey((column_at(source, "foreign_keys"),), (column_at(target, "foreign_keys"),))
-        for source, target in dict.fromkeys(map(tuple, row["foreign_keys"]))
-    ]
-    return Schema(row["db_id"], tuple(tables), tuple(flat), tuple(map(tuple, keys)), tuple(foreign))
+        if name == "*":
+            raise SchemaError(f"{place}: only the entry [-1, '*'] may be named '*'")
+        if not _is_index(table, len(tables)):
+            raise SchemaError(f"{place}: table {table} does not exist")
+        if name in own[table]:
+            raise SchemaError(f"{place}: column {name!r} occurs twice in table {tables[table].name!r}")
+        own[table][name] = (
+            index,
+            Column(table, name, natural_name, _type_of(kind, f"{where}: key 'column_types' {index}")),
+        )
+    columns: list[Column] = []
+    position: dict[int, int] = {}
+    for table, entries in enumerate(own):
+        if not entries:
+            raise SchemaError(f"{where}: key 'column_names_original': table {tables[table].name!r} has no columns")
+        columns.append(Column(table, "*", "*", ColumnType.STAR))
+        for index, column in entries.values():
+            position[index] = len(columns)
+            columns.append(column)
+    return columns, position
 
 
-_KEYS: dict[str, type] = {
-    "db_id": str,
-    "table_names": list,
-    "table_names_original": list,
-    "column_names": list,
-    "column_names_original": list,
-    "column_types": list,
-    "primary_keys": list,
-    "foreign_keys": list,
-}
+@dataclass(frozen=True)
+class _Keys:
+    """Reads the two lists of keys; `position` maps columns of the file to columns of the schema."""
+
+    columns: Sequence[Column]
+    position: Mapping[int, int]
+    where: str
+
+    def primary(self, entries: Sequence[Any], tables: int) -> tuple[tuple[int, ...], ...]:
+        keys: list[list[int]] = [[] for _ in range(tables)]
+        for index, entry in enumerate(entries):  # Spider has numbers, its successors also lists for composite keys
+            place = f"{self.where}: key 'primary_keys' {index}"
+            for column in self._side(entry, place):
+                key = keys[self.columns[column].table]
+                if column in key:
+                    raise SchemaError(f"{place}: column {self.columns[column].name!r} occurs twice")
+                key.append(column)
+        return tuple(map(tuple, keys))
+
+    def foreign(self, entries: Sequence[Any]) -> tuple[ForeignKey, ...]:
+        """Spider repeats some keys; each is kept once."""
+        keys: dict[ForeignKey, None] = {}
+        for index, entry in enumerate(entries):
+            place = f"{self.where}: key 'foreign_keys' {index}"
+            if not isinstance(entry, list) or len(entry) != 2:
+                raise SchemaError(f"{place}: expected a pair [column, referred column], got {entry!r}")
+            source, referred = (self._side(side, place) for side in entry)
+            if len(source) != len(referred):
+                raise SchemaError(f"{place}: {len(source)} columns point at {len(referred)}")
+            keys[ForeignKey(source, referred)] = None
+        return tuple(keys)
+
+    def _side(self, entry: Any, place: str) -> tuple[int, ...]:
+        """One column or a list of columns of one table."""
+        indices = entry if isinstance(entry, list) else [entry]
+        for index in indices:
+            if isinstance(index, bool) or not isinstance(index, int) or index not in self.position:
+                raise SchemaError(f"{place}: column {index!r} does not exist")
+        side = tuple(self.position[index] for index in indices)
+        if len({self.columns[column].table for column in side}) != 1:
+            raise SchemaError(f"{place}: expected one or more columns of one table, got {entry!r}")
+        return side
+
+
+def _pair_of(entry: Any, where: str) -> tuple[int, str]:
+    match entry:
+        case [int(table), str(name)] if not isinstance(table, bool):
+            return table, name
+    raise SchemaError(f"{where}: expected a pair [table index, name], got {entry!r}")
+
+
+def _check_natural(name: Any, where: str) -> None:
+    """Identifiers may be anything a database takes, even blank; a name to be read must have something in it."""
+    if not isinstance(name, str) or not name.strip():
+        raise SchemaError(f"{where}: expected a name, got {name!r}")
+
+
+def _is_index(entry: Any, length: int) -> bool:
+    return isinstance(entry, int) and not isinstance(entry, bool) and 0 <= entry < length
 
 
 def _type_of(text: Any, where: str) -> ColumnType:

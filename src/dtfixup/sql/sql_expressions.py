@@ -173,17 +173,18 @@ class ExpressionReader:
         if column.table:
             qualifier = column.table.lower()
             for name, (table, which) in zip(scope.names, scope.tables, strict=True):
-                if name == qualifier and (table, column.name.lower()) in self._schema.column_index:
-                    return self._schema.column_index[table, column.name.lower()], which
+                found = self._schema.find_column(table, column.name) if name == qualifier else None
+                if found is not None:
+                    return found, which
             raise SqlError(f"there is no column {column.sql()} in this query's tables")
-        found = self.find(column.name, scope)
-        if found is None and not column.this.args.get("quoted"):
+        reference = self.find(column.name, scope)
+        if reference is None and not column.this.args.get("quoted"):
             raise SqlError(f"there is no column {column.name!r} in this query's tables")
-        return found
+        return reference
 
     def find(self, name: str, scope: Scope) -> Reference | None:
         for table, which in scope.tables:
-            column = self._schema.column_index.get((table, name.lower()))
+            column = self._schema.find_column(table, name)
             if column is not None:
                 return column, which
         return None

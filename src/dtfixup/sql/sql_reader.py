@@ -169,7 +169,7 @@ class SqlReader:
         for source in (query.args["from_"].this, *(join.this for join in joined)):
             if not isinstance(source, exp.Table):
                 raise SqlError(f"{source.key.upper()} in FROM is not in the grammar")
-            table = self.schema.table_index.get(source.name.lower())
+            table = self.schema.find_table(source.name)
             if table is None:
                 raise SqlError(f"there is no table {source.name!r} in {self.schema.database}")
             names.append(source.alias_or_name.lower())
