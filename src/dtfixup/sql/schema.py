@@ -100,10 +100,16 @@ class Schema:
 
     def find_table(self, name: str) -> int | None:
         """The table of that name: as spelt, else in any case where one table alone fits, else None."""
+        only = self.table_index.get(name.lower())
+        if only is not None:
+            return only
         return _find(name, [(index, table.name) for index, table in enumerate(self.tables)], "table")
 
     def find_column(self, table: int, name: str) -> int | None:
         """The column of that name in a table, `*` included; found as in `find_table`."""
+        only = self.column_index.get((table, name.lower()))
+        if only is not None:
+            return only
         own = [(index, self.columns[index].name) for index in self.columns_of[table]]
         return _find(name, own, f"column of {self.tables[table].name}")
 
