@@ -1,4 +1,4 @@
-"""Linking and literal candidates on a dataset in Spider's layout: how good, and how long on one core.
+"""Linking and literal candidates on a dataset in Spider's layout: how good, and how many seconds of one core.
 
     python benchmarks/linking.py --data DIR [--splits train dev] [--missed N] [--cached]
 
@@ -21,17 +21,17 @@ from dtfixup.sql.words import split_words
 
 
 class Clock:
-    """Seconds spent, by what they were spent on."""
+    """Processor seconds spent, by what they were spent on."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
-        self.last = time.perf_counter()
+        self.last = time.process_time()
 
     def start(self) -> None:
-        self.last = time.perf_counter()
+        self.last = time.process_time()
 
     def stop(self, name: str) -> None:
-        now = time.perf_counter()
+        now = time.process_time()
         self.seconds[name] = self.seconds.get(name, 0.0) + now - self.last
         self.last = now
 

@@ -6,7 +6,6 @@
 import argparse
 import json
 import os
-import resource
 import tempfile
 import time
 from collections import defaultdict
@@ -16,6 +15,7 @@ from pathlib import Path
 
 from dtfixup.encoders import load_tokenizer
 from dtfixup.errors import SqlError
+from dtfixup.experiments.provenance import peak_memory_gib
 from dtfixup.sql.content import open_content
 from dtfixup.sql.dataset import open_dataset
 from dtfixup.sql.inputs import describe_database
@@ -40,10 +40,7 @@ def main() -> None:
         report = prepare(options.data, Path(folder) / "out")
         whole = time.perf_counter() - started
         size = sum(file.stat().st_size for file in (Path(folder) / "out").iterdir())
-    own, worker = (
-        resource.getrusage(who).ru_maxrss / 2**20 for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
-    )
-    peak = own + (os.cpu_count() or 1) * worker  # every worker may have been as large as the largest
+    peak = peak_memory_gib()
     stages = by_stage(options.data)
     alone = sum(stages.values())
     print(f"{sum(report.examples.values()):,} examples, {os.cpu_count()} cores: {whole:.1f} s, {size / 2**20:.1f} MiB")

@@ -3,11 +3,13 @@
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 from jsonargparse import auto_cli
 from rich.console import Console
 from rich.markup import escape
 
+from dtfixup import cli_sql
 from dtfixup.errors import ConfigError, DtFixupError
 from dtfixup.files import write_json
 
@@ -71,10 +73,38 @@ def _numbers(text: str) -> tuple[int, ...]:
         raise ConfigError(f"expected numbers separated by commas, such as 2,4,8: got {text!r}") from None
 
 
+_VERBS: Any = {
+    "check": check,
+    "demo": demo,
+    "sql": {
+        "_help": "Text to SQL: link, prepare, evaluate.",
+        "link": cli_sql.link,
+        "prepare": cli_sql.prepare,
+        "evaluate": cli_sql.evaluate,
+    },
+}
+_MAIN_OPTION = {("sql", "link"): "--question"}
+_FLAGS = {("sql", "link"): {"--json"}}
+
+
+def _spelled_out(arguments: list[str]) -> list[str]:
+    """What people may leave out: the name of a question's option, and the `true` of a flag."""
+    verb, rest = (arguments[0], arguments[1]) if len(arguments) > 1 else ("", ""), arguments[2:]
+    if verb in _MAIN_OPTION and rest and not rest[0].startswith("-"):
+        rest = [_MAIN_OPTION[verb], *rest]
+    spelled = []
+    for position, argument in enumerate(rest):
+        spelled.append(argument)
+        following = rest[position + 1] if position + 1 < len(rest) else "-"
+        if argument in _FLAGS.get(verb, set()) and following.startswith("-"):
+            spelled.append("true")
+    return [*arguments[:2], *spelled]
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Entry point of `dtfixup`."""
     try:
-        auto_cli({"check": check, "demo": demo}, args=arguments, as_positional=False)
+        auto_cli(_VERBS, args=_spelled_out(sys.argv[1:] if arguments is None else arguments), as_positional=False)
     except DtFixupError as error:
         Console(stderr=True).print(f"[bold red]error[/]: {escape(str(error))}", highlight=False)
         sys.exit(2)

@@ -2,7 +2,9 @@
 
 import os
 import platform
+import resource
 import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -49,6 +51,13 @@ def hardware() -> str:
     if torch.cuda.is_available():
         return f"{torch.cuda.get_device_name()}, torch {torch.__version__}"
     return f"{_processor()}, {os.cpu_count()} cores, torch {torch.__version__}"
+
+
+def peak_memory_gib(workers: int | None = None) -> float:
+    """The most memory this process and its workers can have held: each as much as the largest of them."""
+    unit = 2**30 if sys.platform == "darwin" else 2**20  # bytes there, KiB elsewhere
+    own, worker = (resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return (own + (workers or os.cpu_count() or 1) * worker) / unit
 
 
 def _processor() -> str:

@@ -1,7 +1,8 @@
 """How well the language side does on a dataset: the figures that `dtfixup sql prepare --report` writes.
 
-In: a folder in Spider's layout. Out: a JSON-able report: round trips through the grammar, literal coverage, link
-quality, random walks, the evaluator against itself and, where a file of official verdicts is given, against those.
+In: a folder in Spider's layout. Out: a JSON-able report, which names examples by their index: round trips through the
+grammar, literal coverage, link quality, random walks, the evaluator on gold queries and, where a file of official
+verdicts is given, against those.
 """
 
 import json
@@ -57,7 +58,9 @@ def measure(
     with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
         for split in splits:
             examples = dataset.split(split)
-            tasks = _by_database(examples)
+            tasks: dict[str, list[tuple[int, Example]]] = {}
+            for index, example in enumerate(examples):
+                tasks.setdefault(example.database, []).append((index, example))
             schemas = [dataset.schemas[database] for database in tasks]
             made = pool.map(_measure_database, schemas, map(dataset.database_file, tasks), tasks.values())
             parts = list(track(made, f"measuring {split}", len(tasks), disable=not show_progress, transient=True))
@@ -75,17 +78,10 @@ def measure(
     return report
 
 
-def _by_database(examples: Sequence[Example]) -> dict[str, list[Example]]:
-    tasks: dict[str, list[Example]] = {}
-    for example in examples:
-        tasks.setdefault(example.database, []).append(example)
-    return tasks
-
-
-def _measure_database(schema: Schema, file: Path, examples: Sequence[Example]) -> list[dict[str, Any]]:
+def _measure_database(schema: Schema, file: Path, examples: Sequence[tuple[int, Example]]) -> list[dict[str, Any]]:
     measurer = _Measurer(describe_database(schema, open_content(schema, file)))
     with open_guarded(file, deadline=_DEADLINE, max_rows=_MAX_ROWS, filter_text=False) as connection:
-        return [measurer.measure(example, connection) for example in examples]
+        return [{"index": index} | measurer.measure(example, connection) for index, example in examples]
 
 
 class _Measurer:
@@ -102,9 +98,8 @@ class _Measurer:
 
     def measure(self, example: Example, connection: GuardedConnection) -> dict[str, Any]:
         schema = self._inputs.schema
-        row: dict[str, Any] = {"query": example.query}
         question = describe_question(example.question, self._inputs)
-        row["candidates"] = len(question.candidates)
+        row: dict[str, Any] = {"candidates": len(question.candidates)}
         try:
             tree = self._reader.read(example.query)
         except SqlError as error:
@@ -177,11 +172,11 @@ def _compared(tree: Node) -> Iterator[int]:
 
 
 def _sum_up(parts: Sequence[Sequence[dict[str, Any]]]) -> dict[str, Any]:
-    rows = [row for part in parts for row in part]
+    rows = sorted((row for part in parts for row in part), key=lambda row: row["index"])
     read = [row for row in rows if "unreadable" not in row]
     executed = [row for row in read if "gold_fails" not in row]
-    unequal = [row["query"] for row in executed if not row.get("equal")]
-    inexact = [row["query"] for row in read if not row.get("exact")]
+    unequal = [row["index"] for row in executed if not row.get("equal")]
+    inexact = [row["index"] for row in read if not row.get("exact")]
     uncovered = [row for row in read if row["uncovered"]]
     counts = sorted(row["candidates"] for row in rows)
     steps = sorted(row["steps"] for row in read)
@@ -194,12 +189,12 @@ def _sum_up(parts: Sequence[Sequence[dict[str, Any]]]) -> dict[str, Any]:
     return {
         "queries": len(rows),
         "readable": len(read),
-        "unreadable": [{"query": row["query"], "reason": row["unreadable"]} for row in rows if "unreadable" in row],
+        "unreadable": [{"index": row["index"], "reason": row["unreadable"]} for row in rows if "unreadable" in row],
         "round_trip_exact": len(read) - len(inexact),
         "round_trip_exact_percent": 100 * (len(read) - len(inexact)) / len(rows),
         "not_exact": inexact,
         "round_trip_equal": len(executed) - len(unequal),
-        "gold_fails": [row["query"] for row in read if "gold_fails" in row],
+        "gold_fails": [row["index"] for row in read if "gold_fails" in row],
         "not_equal": unequal,
         "gold_returns_rows": sum(row.get("has_rows", False) for row in executed),
         "gold_against_gold_exact": sum(row.get("gold_exact", False) for row in read),
@@ -209,7 +204,7 @@ def _sum_up(parts: Sequence[Sequence[dict[str, Any]]]) -> dict[str, Any]:
         "steps_median": median(steps),
         "steps_largest": steps[-1],
         "literals_covered_percent": 100 * (len(rows) - len(uncovered) - (len(rows) - len(read))) / len(rows),
-        "uncovered": [{"query": row["query"], "literals": row["uncovered"]} for row in uncovered],
+        "uncovered": [row["index"] for row in uncovered],
         "candidates_median": median(counts),
         "candidates_largest": counts[-1],
         "links": {
@@ -266,3 +261,18 @@ def compare_verdicts(path: str | Path, schemas: Mapping[str, Schema]) -> dict[st
         if any(value != row[key] for key, value in ours.items()):
             differ.append(number)
     return dict(counts) | {"differing_lines": differ}
+
+
+def flat_metrics(report: Mapping[str, Any]) -> dict[str, float]:
+    """The numbers of a report in one map, for result files: lists become their length."""
+    metrics: dict[str, float] = {}
+    for section, content in report.items():
+        for name, value in content.items():
+            key = f"{section}_{name}"
+            if isinstance(value, int | float):
+                metrics[key] = value
+            elif isinstance(value, list):
+                metrics[key] = len(value)
+            elif name == "hardness":
+                metrics |= {f"{key}_{level}": count for level, count in value.items()}
+    return metrics
