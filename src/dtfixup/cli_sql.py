@@ -3,12 +3,15 @@
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
 from dtfixup.errors import ConfigError
 from dtfixup.files import write_json
+
+if TYPE_CHECKING:
+    from dtfixup.sql.prepare import PrepareReport
 
 _console = Console()
 
@@ -34,6 +37,62 @@ def link(question: str, database: str, names: Path | None = None, json: bool = F
         sys.stdout.write(links_json(question, inputs.words, inputs.links, schema) + "\n")
     else:
         _console.print(render(question, inputs.words, inputs.links, schema))
+
+
+def evaluate(
+    data: Path,
+    split: str = "dev",
+    predictions: Path | None = None,
+    pairs: Path | None = None,
+    out: Path | None = None,
+    execution: bool = True,
+    variants: int = 3,
+    json: Path | None = None,
+) -> None:
+    """Score predicted queries: Spider's exact match by hardness and component, and execution accuracy.
+
+    Args:
+        data: Folder in the layout of the Spider download.
+        split: Split that the predictions are for.
+        predictions: File with one query a line, as Spider's official script takes it.
+        pairs: JSON lines with db_id, gold and pred, instead of a split and predictions; exact match only.
+        out: JSON lines for the verdicts of --pairs, in the same order.
+        execution: Also run every query, read-only, and compare the rows.
+        variants: How many times to compare on randomised content too: an empty result proves nothing.
+        json: File for the summary.
+    """
+    from dtfixup.sql.dataset import open_dataset
+    from dtfixup.sql.evaluate import evaluate_pairs, judge, read_predictions, show, summarise
+    from dtfixup.sql.execution_accuracy import Pair, evaluate_execution, show_execution, summarise_execution
+
+    dataset = open_dataset(data)
+    if pairs is not None:
+        if out is None or predictions is not None:
+            raise ConfigError("--pairs IN.jsonl needs --out OUT.jsonl, and takes no --predictions")
+        summary = evaluate_pairs(pairs, out, dataset.schemas)
+        show(summary, _console)
+        _console.print(f"verdicts: {out}")
+        result: dict[str, Any] = {"exact": summary.to_json()}
+    elif predictions is None:
+        raise ConfigError("give --predictions FILE with one query a line, or --pairs IN.jsonl with --out OUT.jsonl")
+    else:
+        examples = dataset.split(split)
+        queries = read_predictions(predictions, len(examples))
+        judged = [
+            judge(example.query, query, dataset.schemas[example.database])
+            for example, query in zip(examples, queries, strict=True)
+        ]
+        summary = summarise(judged)
+        show(summary, _console)
+        result = {"exact": summary.to_json()}
+        if execution:
+            both = zip(examples, queries, strict=True)
+            run = [Pair(example.database, example.query, query) for example, query in both]
+            executed = summarise_execution(evaluate_execution(run, dataset, variants=variants))
+            show_execution(executed, _console)
+            result["execution"] = executed.to_json()
+    if json is not None:
+        _console.print(f"summary: {write_json(json, result)}")
 
 
 def prepare(
@@ -69,7 +128,10 @@ def prepare(
         _console.print(f"{out} is up to date: {counts}")
     else:
         _console.print(f"{out}: {counts} in {seconds:.0f} s")
-    _console.print(f"queries outside the grammar: {len(done.unreadable)}, with a literal that is no candidate: {done.uncovered}")
+    uncovered = ", ".join(f"{count} {split}" for split, count in done.uncovered.items())
+    _console.print(
+        f"queries outside the grammar: {len(done.unreadable)}; with a literal that is no candidate: {uncovered}"
+    )
     if report is not None:
         _write_figures(report, data, chosen, encoder, workers, verdicts, done, seconds)
 
@@ -81,18 +143,26 @@ def _write_figures(
     encoder: str,
     workers: int | None,
     verdicts: Path | None,
-    done: Any,
+    done: "PrepareReport",
     seconds: float,
 ) -> None:
-    from dtfixup.experiments.provenance import provenance
+    from dtfixup.experiments.provenance import peak_memory_gib, provenance
     from dtfixup.files import read_json
-    from dtfixup.sql.figures import measure
+    from dtfixup.sql.figures import flat_metrics, measure
 
+    peak = peak_memory_gib(workers)
     started = time.monotonic()
     figures = measure(data, splits, verdicts=verdicts, workers=workers)
     command = f"dtfixup sql prepare --data DIR --out DIR --encoder {encoder} --splits {','.join(splits)} --report FILE"
     record = provenance(
-        "sql-prepare", command, started, seed=0, encoder=encoder, data_hash=read_json(done.folder / "index.json")["data_hash"]
+        "sql-prepare",
+        command,
+        started,
+        seed=0,
+        encoder=encoder,
+        data_hash=read_json(done.folder / "index.json")["data_hash"],
     )
-    prepared = {} if done.was_there else {"prepare_seconds": round(seconds, 1)}
-    _console.print(f"figures: {write_json(report, {**record, 'metrics': prepared, **figures})}")
+    metrics = flat_metrics(figures)
+    if not done.was_there:
+        metrics |= {"prepare_seconds": round(seconds, 1), "prepare_peak_gib": round(peak, 2)}
+    _console.print(f"figures: {write_json(report, {**record, 'metrics': metrics, **figures})}")

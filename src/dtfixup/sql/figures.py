@@ -8,7 +8,7 @@ verdicts is given, against those.
 import json
 import sqlite3
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import closing
 from itertools import islice
@@ -26,16 +26,14 @@ from dtfixup.sql.dataset import Dataset, Example, open_dataset
 from dtfixup.sql.evaluate import judge
 from dtfixup.sql.execute import GuardedConnection, open_guarded
 from dtfixup.sql.execution_accuracy import equal_results
-from dtfixup.sql.inputs import DatabaseInputs, QuestionInputs, describe_database, describe_question
+from dtfixup.sql.inputs import DatabaseInputs, describe_database, describe_question
 from dtfixup.sql.joins import Joiner
-from dtfixup.sql.linking import Item, MatchKind
-from dtfixup.sql.prepare import value_index
+from dtfixup.sql.link_figures import LinkFigures, read_gold
 from dtfixup.sql.schema import Schema
 from dtfixup.sql.sql_reader import SqlReader
 from dtfixup.sql.sql_writer import SqlWriter
 from dtfixup.sql.transitions import Masks, first_illegal, steps_of, tree_of
-from dtfixup.sql.tree import OCCURRENCES, Literal, Node, literals, nodes, outside_from, source_rules
-from dtfixup.sql.value_links import STRONG
+from dtfixup.sql.tree import nodes, source_rules
 from dtfixup.sql.walks import random_trees
 
 _DEADLINE = 30.0
@@ -78,10 +76,13 @@ def measure(
     return report
 
 
-def _measure_database(schema: Schema, file: Path, examples: Sequence[tuple[int, Example]]) -> list[dict[str, Any]]:
+def _measure_database(
+    schema: Schema, file: Path, examples: Sequence[tuple[int, Example]]
+) -> tuple[list[dict[str, Any]], LinkFigures]:
     measurer = _Measurer(describe_database(schema, open_content(schema, file)))
     with open_guarded(file, deadline=_DEADLINE, max_rows=_MAX_ROWS, filter_text=False) as connection:
-        return [{"index": index} | measurer.measure(example, connection) for index, example in examples]
+        rows = [{"index": index} | measurer.measure(example, connection) for index, example in examples]
+    return rows, measurer.links
 
 
 class _Measurer:
@@ -95,11 +96,13 @@ class _Measurer:
         self._bare = SqlWriter(schema, joiner, quote_names=False)
         self._writer = SqlWriter(schema, joiner)
         self._masks = Masks(inputs.kinds)
+        self.links = LinkFigures()
 
     def measure(self, example: Example, connection: GuardedConnection) -> dict[str, Any]:
         schema = self._inputs.schema
         question = describe_question(example.question, self._inputs)
-        row: dict[str, Any] = {"candidates": len(question.candidates)}
+        missed = self.links.add(read_gold(example.query, schema), question.links, question.candidates)
+        row: dict[str, Any] = {"is_covered": not missed}
         try:
             tree = self._reader.read(example.query)
         except SqlError as error:
@@ -115,8 +118,6 @@ class _Measurer:
         except SqlError as error:
             row["unjudged"] = str(error)
         row |= _executed(example.query, self._writer.write(again), connection)
-        row["uncovered"] = [value.text for value in literals(tree) if value_index(value, question.candidates) < 0]
-        row["links"] = _link_counts(tree, question, schema)
         return row
 
 
@@ -134,58 +135,16 @@ def _executed(gold: str, ours: str, connection: GuardedConnection) -> dict[str, 
     return {"executes": True, "equal": same, "has_rows": bool(wanted.rows)}
 
 
-def _link_counts(tree: Node, question: QuestionInputs, schema: Schema) -> dict[str, list[int]]:
-    """Per kind of link: [linked, in the gold query, both]."""
-    columns = {column for node in outside_from(tree) for column in node.children if isinstance(column, int)}
-    tables = {schema.columns[column].table for column in columns}
-    columns = {column for column in columns if not schema.is_star(column)}
-    compared = set(_compared(tree))
-    names = question.links.names
-    linked = {
-        "table, exact name": (
-            {link.index for link in names if link.item is Item.TABLE and link.kind is MatchKind.EXACT},
-            tables,
-        ),
-        "table, any name": ({link.index for link in names if link.item is Item.TABLE}, tables),
-        "column, exact name": (
-            {link.index for link in names if link.item is Item.COLUMN and link.kind is MatchKind.EXACT},
-            columns,
-        ),
-        "column, any name": ({link.index for link in names if link.item is Item.COLUMN}, columns),
-        "column, value": ({link.column for link in question.links.values if link.strength >= STRONG}, compared),
-        "column, name or value": (
-            {link.index for link in names if link.item is Item.COLUMN}
-            | {link.column for link in question.links.values if link.strength >= STRONG},
-            columns,
-        ),
-    }
-    return {kind: [len(found), len(gold), len(found & gold)] for kind, (found, gold) in linked.items()}
-
-
-def _compared(tree: Node) -> Iterator[int]:
-    """Columns that the query compares with a literal."""
-    for node in outside_from(tree):
-        match node:
-            case Node(_, (Node(rule, (int() as column,)), *others)) if rule in OCCURRENCES:
-                if any(isinstance(other, Node) and isinstance(other.children[0], Literal) for other in others):
-                    yield column
-
-
-def _sum_up(parts: Sequence[Sequence[dict[str, Any]]]) -> dict[str, Any]:
-    rows = sorted((row for part in parts for row in part), key=lambda row: row["index"])
+def _sum_up(parts: Sequence[tuple[list[dict[str, Any]], LinkFigures]]) -> dict[str, Any]:
+    rows = sorted((row for part, _ in parts for row in part), key=lambda row: row["index"])
+    links = LinkFigures()
+    for _, found in parts:
+        links.merge(found)
     read = [row for row in rows if "unreadable" not in row]
     executed = [row for row in read if "gold_fails" not in row]
     unequal = [row["index"] for row in executed if not row.get("equal")]
     inexact = [row["index"] for row in read if not row.get("exact")]
-    uncovered = [row for row in read if row["uncovered"]]
-    counts = sorted(row["candidates"] for row in rows)
     steps = sorted(row["steps"] for row in read)
-    links: Counter[tuple[str, int]] = Counter()
-    for row in read:
-        for kind, numbers in row["links"].items():
-            for position, number in enumerate(numbers):
-                links[kind, position] += number
-    kinds = dict.fromkeys(kind for kind, _ in links)
     return {
         "queries": len(rows),
         "readable": len(read),
@@ -203,17 +162,12 @@ def _sum_up(parts: Sequence[Sequence[dict[str, Any]]]) -> dict[str, Any]:
         "joins_inferred": sum(row["infers_joins"] for row in read),
         "steps_median": median(steps),
         "steps_largest": steps[-1],
-        "literals_covered_percent": 100 * (len(rows) - len(uncovered) - (len(rows) - len(read))) / len(rows),
-        "uncovered": [row["index"] for row in uncovered],
-        "candidates_median": median(counts),
-        "candidates_largest": counts[-1],
-        "links": {
-            kind: {
-                "precision": 100 * links[kind, 2] / max(1, links[kind, 0]),
-                "recall": 100 * links[kind, 2] / max(1, links[kind, 1]),
-            }
-            for kind in kinds
-        },
+        "literals_covered_percent": 100 * sum(links.covered) / len(rows),
+        "literals_covered_but_for_case_percent": 100 * sum(links.covered_but_for_case) / len(rows),
+        "uncovered": [row["index"] for row in rows if not row["is_covered"]],
+        "candidates_median": median(links.counts),
+        "candidates_largest": max(links.counts),
+        "links": links.summary()["links"],
     }
 
 

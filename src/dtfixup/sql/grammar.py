@@ -213,7 +213,8 @@ def _add(
 
 def _tables(symbols: Mapping[str, Mapping[str, list[str]]], accepts: Mapping[str, list[str]], start: str) -> Grammar:
     """Number the states that can be reached from `start`, in order, and fill the tables."""
-    kinds = {kind.name.lower() for kind in ColumnKind} | set(VALUE_KINDS)
+    if not start:
+        raise ConfigError("the grammar has no line `start symbol`")
     order = [start]
     for name in order:  # grows while it is walked
         symbol = name.removesuffix("?")
@@ -242,6 +243,7 @@ def _tables(symbols: Mapping[str, Mapping[str, list[str]]], accepts: Mapping[str
         states.append(State(symbol, optional, choice))
         rules_SR[state, REDUCE] = optional
         for kind in accepts.get(symbol, []):
+            kinds = {kind.name.lower() for kind in ColumnKind} if choice is Choice.COLUMN else set(VALUE_KINDS)
             if kind not in kinds:
                 raise ConfigError(
                     f"the grammar accepts kind {kind!r} in {symbol}; known are {', '.join(sorted(kinds))}"

@@ -20,7 +20,7 @@ DISTANCE = 2
 
 
 class Match(IntEnum):
-    """How a question word matches a column or table, as links are stored."""
+    """How a question word matches a column or table; a value replaces a partial name, an exact name all."""
 
     NONE = 0
     PARTIAL = 1
@@ -186,8 +186,11 @@ def _tables_to_columns(
 
 def link_codes(columns_WC: Codes, tables_WT: Codes, schema: Schema) -> Codes:
     """[W, C + T]: the links of one question as they are stored; a table's `*` takes the table's matches."""
-    if columns_WC.shape[1] != len(schema.columns) or tables_WT.shape[1] != len(schema.tables):
+    words = columns_WC.shape[0]
+    if columns_WC.shape != (words, len(schema.columns)) or tables_WT.shape != (words, len(schema.tables)):
         raise RelationError(f"links of shape {columns_WC.shape} and {tables_WT.shape} do not fit {schema.database}")
+    if (columns_WC > max(Match)).any() or (tables_WT > Match.EXACT).any():
+        raise RelationError("links hold codes that are no `Match`, or a value match of a table")
     codes = np.concatenate([columns_WC, tables_WT], axis=1)
     codes[:, list(schema.stars)] = tables_WT
     return codes
@@ -198,8 +201,10 @@ def expand(
 ) -> Codes:
     """[W + C + T, W + C + T]: the whole matrix from its parts; `values_apart=False` counts values as exact matches."""
     words, items = links.shape
+    if schema_part.shape != (items, items):
+        raise RelationError(f"links to {items} items do not fit a schema's part of shape {schema_part.shape}")
     if not values_apart:
-        links = np.minimum(links, Match.EXACT)
+        links = np.minimum(links, np.uint8(Match.EXACT))
     kind = np.full(items, 1)  # 0 column, 1 table, 2 star
     kind[:columns] = 0
     kind[stars] = 2
@@ -207,4 +212,4 @@ def expand(
     backward = np.array([Relation.COLUMN_WORD_NONE, Relation.TABLE_WORD_NONE, Relation.STAR_WORD_NONE], np.uint8)[kind]
     offset = np.arange(words)[None, :] - np.arange(words)[:, None]
     distances = (np.clip(offset, -DISTANCE, DISTANCE) + Relation.WORD_SAME).astype(np.uint8)
-    return np.block([[distances, links + forward], [(links + backward).T, schema_part]])
+    return np.block([[distances, links + forward], [(links + backward).T, schema_part]]).astype(np.uint8)

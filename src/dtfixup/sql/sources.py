@@ -14,11 +14,18 @@ _RULE_OF = {which: rule for rule, which in OCCURRENCES.items()}
 
 def find_source(joiner: Joiner, wanted: Sequence[Join], needed: Sequence[Occurrence], *, ordered: bool) -> Node | None:
     """The shortest `source` with which the wanted clause is built; `ordered` asks for the same order of tables too."""
-    for hints in _proposals(joiner, wanted, needed):
-        source = _chain(hints)
-        if _same(joiner.build(needed, source), wanted, ordered=ordered):
-            return source
-    raise SqlError("the FROM clause cannot be said in the grammar")
+
+    def suffices(hints: Sequence[Node]) -> bool:
+        return _same(joiner.build(needed, _chain(hints)), wanted, ordered=ordered)
+
+    hints = next((list(proposal) for proposal in _proposals(joiner, wanted, needed) if suffices(proposal)), None)
+    if hints is None:
+        raise SqlError("the FROM clause cannot be said in the grammar")
+    for position in reversed(range(len(hints))):
+        fewer = hints[:position] + hints[position + 1 :]
+        if suffices(fewer):
+            hints = fewer
+    return _chain(hints)
 
 
 def infers(joiner: Joiner, wanted: Sequence[Join], needed: Sequence[Occurrence], *, ordered: bool) -> bool:

@@ -4,8 +4,10 @@ In: an expression, and the tables its columns may come from. Out: its node, or a
 grammar.
 """
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
 
 from sqlglot import exp
 
@@ -33,6 +35,8 @@ _COMPARISONS: dict[type[exp.Expr], str] = {
     exp.GTE: "GreaterEqual",
 }
 _NEGATIONS = {"Like": "NotLike", "In": "NotIn", "OneOf": "NoneOf", "IsNull": "NotNull"}
+_MAX_DIGITS = 300
+_PLAIN = re.compile(rf"(0|[1-9][0-9]{{0,{_MAX_DIGITS}}})(\.[0-9]{{1,{_MAX_DIGITS}}})?")
 _RULE_OF = {which: rule for rule, which in OCCURRENCES.items()}
 
 
@@ -47,13 +51,15 @@ class Scope:
 class ExpressionReader:
     """Reads expressions over one schema; nested queries go to `read_column`, which reads a query of one column."""
 
-    def __init__(self, schema: Schema, read_column: Callable[[exp.Expr], Node]) -> None:
+    def __init__(self, schema: Schema, read_column: Callable[[exp.Expr], Node], *, quotes_strings: bool) -> None:
+        """`quotes_strings` says whether the dialect takes "x" for a string where no column is called x."""
         self._schema = schema
+        self._quotes_strings = quotes_strings
         self._read_column = read_column
 
     def number(self, value: exp.Expr) -> Literal:
         if isinstance(value, exp.Literal) and not value.is_string:
-            return Literal(value.name, ValueKind.NUMBER)
+            return Literal(_plain(value.name), ValueKind.NUMBER)
         raise SqlError(f"LIMIT {value.sql()} is not in the grammar: a number is")
 
     def condition(self, condition: exp.Expr, scope: Scope) -> Node:
@@ -70,6 +76,8 @@ class ExpressionReader:
             left, right, rule = condition.this, condition.expression, _COMPARISONS[type(condition)]
             return Node(rule, (self.expression(left, scope), self._right(right, scope)))
         if isinstance(condition, exp.Between):
+            if condition.args.get("symmetric"):
+                raise SqlError("BETWEEN SYMMETRIC is not in the grammar")
             bounds = (self._right(condition.args[side], scope) for side in ("low", "high"))
             return Node("Between", (self.expression(condition.this, scope), *bounds))
         if isinstance(condition, exp.Like):
@@ -137,7 +145,11 @@ class ExpressionReader:
 
     def _aggregate(self, call: exp.Expr, scope: Scope) -> Node:
         name = _AGGREGATES[type(call)]
+        if {key for key, value in call.args.items() if value} - {"this", "big_int"}:
+            raise SqlError(f"{call.sql()} is not in the grammar: one column is")
         argument = call.this
+        if argument is None:
+            raise SqlError(f"{name.lower()}() of nothing is not in the grammar")
         distinct = isinstance(argument, exp.Distinct)
         if distinct:
             if len(argument.expressions) != 1:
@@ -156,19 +168,23 @@ class ExpressionReader:
     def _literal(self, value: exp.Expr, scope: Scope) -> Literal | None:
         """The literal that an expression is, or None where it is something else."""
         if isinstance(value, exp.Literal):
-            return Literal(value.name, ValueKind.TEXT if value.is_string else ValueKind.NUMBER)
+            return (
+                Literal(value.name, ValueKind.TEXT)
+                if value.is_string
+                else Literal(_plain(value.name), ValueKind.NUMBER)
+            )
         if isinstance(value, exp.Neg) and isinstance(value.this, exp.Literal) and not value.this.is_string:
-            return Literal(f"-{value.this.name}", ValueKind.NUMBER)
+            return Literal(f"-{_plain(value.this.name)}", ValueKind.NUMBER)
         if isinstance(value, exp.Boolean):
             return Literal("1" if value.this else "0", ValueKind.NUMBER)
         if isinstance(value, exp.Column) and value.this.args.get("quoted") and not value.table:
-            # SQLite takes "x" for a string where no column is called x
-            return None if self.find(value.name, scope) else Literal(value.name, ValueKind.TEXT)
+            is_string = self._quotes_strings and self.find(value.name, scope) is None
+            return Literal(value.name, ValueKind.TEXT) if is_string else None
         return None
 
     def column(self, column: exp.Expr, scope: Scope) -> Reference | None:
         """The column and occurrence meant; None for a double-quoted string."""
-        if not isinstance(column, exp.Column):
+        if not isinstance(column, exp.Column) or isinstance(column.this, exp.Star):
             raise SqlError(f"{column.sql()} is not a column")
         if column.table:
             qualifier = column.table.lower()
@@ -178,7 +194,7 @@ class ExpressionReader:
                     return found, which
             raise SqlError(f"there is no column {column.sql()} in this query's tables")
         reference = self.find(column.name, scope)
-        if reference is None and not column.this.args.get("quoted"):
+        if reference is None and not (self._quotes_strings and column.this.args.get("quoted")):
             raise SqlError(f"there is no column {column.name!r} in this query's tables")
         return reference
 
@@ -212,3 +228,16 @@ def refer(reference: Reference) -> Node:
     if which not in _RULE_OF:
         raise SqlError(f"a table occurs {which} times in one FROM clause; the grammar knows {len(_RULE_OF)}")
     return Node(_RULE_OF[which], (column,))
+
+
+def _plain(number: str) -> str:
+    """A number without exponent, leading zeros or a dot at its end."""
+    if _PLAIN.fullmatch(number):
+        return number
+    try:
+        value = Decimal(number)
+    except InvalidOperation:
+        raise SqlError(f"the number {number} is not in the grammar: decimal ones are") from None
+    if not value.is_finite() or abs(value.adjusted()) > _MAX_DIGITS:
+        raise SqlError(f"a number of more than {_MAX_DIGITS} digits is not in the grammar")
+    return f"{value:f}"

@@ -4,6 +4,7 @@ In: a query in a dialect sqlglot knows, and the schema. Out: a tree of `grammar.
 forgotten, `*` becomes the `*` of one of the query's tables, and the FROM clause is left to `joins.py` where it can be.
 """
 
+import re
 from collections.abc import Iterable
 
 import sqlglot
@@ -16,7 +17,9 @@ from dtfixup.sql.sources import find_source, infers
 from dtfixup.sql.sql_expressions import STAR, ExpressionReader, Scope, bare, flat
 from dtfixup.sql.tree import Child, Node, Occurrence, occurrences, source_rules, statement_rules
 
-_MAX_DEPTH = 60
+_MAX_DEPTH = 100
+_QUOTES_STRINGS = {"sqlite", "mysql"}
+_QUOTED = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|`[^`]*`""")
 _NUMBERS = ("One", "Two", "Three", "Four", "Five", "Six")
 _KNOWN_CLAUSES = {"expressions", "from_", "joins", "where", "group", "having", "order", "limit", "distinct", "kind"}
 
@@ -28,27 +31,34 @@ class SqlReader:
         self.schema = schema
         self.dialect = dialect
         self.joiner = joiner or Joiner(schema)
-        self._expressions = ExpressionReader(schema, self._nested_column)
+        self._expressions = ExpressionReader(schema, self._nested_column, quotes_strings=dialect in _QUOTES_STRINGS)
 
     def read(self, sql: str) -> Node:
         """The tree of one query."""
-        check_depth(sql)
         try:
-            statements = sqlglot.parse(sql, read=self.dialect)
+            check_depth(sql)
+            found = [statement for statement in sqlglot.parse(sql, read=self.dialect) if statement is not None]
+            if len(found) != 1:
+                raise SqlError(f"expected one query, found {len(found)}")
+            tree = self._statement(found[0], nested=False)
+            if depth_of(tree) > _MAX_DEPTH:
+                raise SqlError(f"it is nested more than {_MAX_DEPTH} deep")
+            return tree
+        except RecursionError:
+            raise SqlError(f"it is nested too deeply to be parsed: {sql}") from None
         except sqlglot.errors.SqlglotError as error:
             raise SqlError(f"cannot be parsed: {str(error).splitlines()[0]}: {sql}") from None
-        found = [statement for statement in statements if statement is not None]
-        if len(found) != 1:
-            raise SqlError(f"expected one query, found {len(found)}: {sql}")
-        try:
-            return self._statement(found[0], nested=False)
         except SqlError as error:
             raise SqlError(f"{error}: {sql}") from None
 
     def _statement(self, query: exp.Expr, *, nested: bool) -> Node:
-        if isinstance(query, exp.Subquery) and not query.alias and not query.args.get("limit"):
+        if isinstance(query, exp.Subquery):
+            odd = {name for name, value in query.args.items() if value} - {"this"}
+            if odd:
+                raise SqlError(f"{', '.join(sorted(odd)).upper()} after a query in parentheses is not in the grammar")
             return self._statement(query.this, nested=nested)
         if isinstance(query, exp.SetOperation):
+            _check_set_operation(query)
             return self._whole_rows(query, nested=nested) or self._set_operation(query, nested=nested)
         if not isinstance(query, exp.Select):
             raise SqlError(f"{query.key.upper()} is not a query")
@@ -62,10 +72,7 @@ class SqlReader:
         return statement
 
     def _set_operation(self, query: exp.SetOperation, *, nested: bool) -> Node:
-        if query.args.get("order") or query.args.get("limit") or query.args.get("with_"):
-            raise SqlError("ORDER BY, LIMIT and WITH around a set operation are not in the grammar")
-        if not query.args.get("distinct"):
-            raise SqlError(f"{query.key.upper()} ALL is not in the grammar")
+        _check_set_operation(query)
         left, right = query.this, query.expression
         if isinstance(left, exp.Subquery):  # sqlglot's way to keep SQLite's order of operations, from left to right
             left = left.this
@@ -96,10 +103,10 @@ class SqlReader:
                 return None
         if len(sides) != 2:
             return None
-        (scope, joins), (_, others) = (self._sources(side) for side in sides)
+        scopes, (joins, others) = zip(*map(self._sources, sides), strict=True)
         if joins != others:
             return None
-        wheres = [self._where(side, scope) for side in sides]
+        wheres = [self._where(side, scope) for side, scope in zip(sides, scopes, strict=True)]
         node = Node(f"{type(query).__name__}Rows", (STAR, *wheres, None))
         return self._place_stars(node, joins, ordered=nested)
 
@@ -114,6 +121,11 @@ class SqlReader:
             return self._count_rows(query, source.this)
         scope, joins = self._sources(query)
         select = self._select_list(query, scope)
+        has_star = any(
+            isinstance(item, Node) and item.children == (STAR,) and item.rule == "Column" for item in _items(select)
+        )
+        if has_star and any(join.args.get("using") for join in query.args.get("joins") or []):
+            raise SqlError("SELECT * over USING, which merges columns, is not in the grammar")
         where = self._where(query, scope)
         group, having = query.args.get("group"), query.args.get("having")
         order = self._order(query, scope)
@@ -129,7 +141,7 @@ class SqlReader:
             kept = None if having is None else self._expressions.condition(having.this, scope)
             children = (select, where, keys, kept) if member else (select, where, keys, kept, order)
             node = Node("GroupedMember" if member else "Grouped", (*children, None))
-        return self._place_stars(node, joins, ordered=nested)
+        return self._place_stars(node, joins, ordered=nested or has_star)  # the order of tables is that of columns
 
     def _count_rows(self, query: exp.Select, inner: exp.Subquery) -> Node:
         clauses = {name for name, value in query.args.items() if value} - {"expressions", "from_", "kind"}
@@ -169,9 +181,7 @@ class SqlReader:
         for source in (query.args["from_"].this, *(join.this for join in joined)):
             if not isinstance(source, exp.Table):
                 raise SqlError(f"{source.key.upper()} in FROM is not in the grammar")
-            table = self.schema.find_table(source.name)
-            if table is None:
-                raise SqlError(f"there is no table {source.name!r} in {self.schema.database}")
+            table = self._table(source)
             names.append(source.alias_or_name.lower())
             tables.append((table, 1 + sum(known == table for known, _ in tables)))
         scope = Scope(tuple(names), tuple(tables))
@@ -183,15 +193,28 @@ class SqlReader:
         joins = (Join(*occurrence, own) for occurrence, own in zip(tables, conditions, strict=True))
         return scope, tuple(joins)
 
+    def _table(self, source: exp.Table) -> int:
+        odd = {name for name, value in source.args.items() if value} - {"this", "alias", "db"}
+        if odd:
+            raise SqlError(f"{', '.join(sorted(name.upper() for name in odd))} of a table is not in the grammar")
+        table = self.schema.find_table(source.name)
+        if table is None:
+            raise SqlError(f"there is no table {source.name!r} in {self.schema.database}")
+        if source.db and source.db != self.schema.tables[table].namespace:
+            raise SqlError(f"{source.db}.{source.name} is not in {self.schema.database}")
+        return table
+
     def _join_conditions(self, join: exp.Join, scope: Scope, position: int) -> Iterable[Condition]:
         for name in join.args.get("using") or []:
             left = self._expressions.find(name.name, Scope(scope.names[:position], scope.tables[:position]))
-            right = self._expressions.find(name.name, Scope(scope.names[position:], scope.tables[position:]))
+            right = self._expressions.find(
+                name.name, Scope(scope.names[position : position + 1], scope.tables[position : position + 1])
+            )
             if left is None or right is None:
                 raise SqlError(f"USING names {name.name!r}, which is not a column of both tables")
             yield ((left, right),)
         on = join.args.get("on")
-        if on is None or isinstance(on, exp.Boolean):
+        if on is None or (isinstance(on, exp.Boolean) and on.this):
             return
         for part in flat(on, exp.And):
             pairs = []
@@ -248,12 +271,17 @@ class SqlReader:
 
     def _order(self, query: exp.Select, scope: Scope) -> Node | None:
         order, limit = query.args.get("order"), query.args.get("limit")
+        if limit is not None and not isinstance(limit, exp.Limit):
+            raise SqlError(f"{limit.key.upper()} is not in the grammar: LIMIT is")
         count = None if limit is None else self._expressions.number(limit.expression)
         if order is None:
             return None if count is None else Node("First", (count,))
-        keys = [
-            (self._expressions.expression(key.this, scope), bool(key.args.get("desc"))) for key in order.expressions
-        ]
+        keys = []
+        for key in order.expressions:
+            descending = bool(key.args.get("desc"))
+            if bool(key.args.get("nulls_first")) == descending and self.dialect == "sqlite":
+                raise SqlError("NULLS FIRST and NULLS LAST are not in the grammar")
+            keys.append((self._expressions.expression(_unaliased(key.this, query), scope), descending))
         if len(keys) == 1 and count is not None and count.text == "1":
             return Node("Highest" if keys[0][1] else "Lowest", (keys[0][0],))
         node: Node | None = None
@@ -278,12 +306,42 @@ class SqlReader:
 
 
 def check_depth(sql: str) -> None:
-    """Refuse nesting that a recursive parser could not survive."""
+    """Refuse nesting that a recursive parser could not survive; what stands in quotes does not count."""
     depth = 0
-    for character in sql:
+    for character in _QUOTED.sub("", sql):
         depth += (character == "(") - (character == ")")
         if depth > _MAX_DEPTH:
             raise SqlError(f"parentheses are nested more than {_MAX_DEPTH} deep")
+
+
+def depth_of(tree: Node) -> int:
+    """How deep a tree is; not by recursion, which is what depth endangers."""
+    deepest, level = 0, [tree]
+    while level:
+        deepest += 1
+        level = [child for node in level for child in node.children if isinstance(child, Node)]
+    return deepest
+
+
+def _check_set_operation(query: exp.SetOperation) -> None:
+    if query.args.get("order") or query.args.get("limit") or query.args.get("with_"):
+        raise SqlError("ORDER BY, LIMIT and WITH around a set operation are not in the grammar")
+    if not query.args.get("distinct"):
+        raise SqlError(f"{query.key.upper()} ALL is not in the grammar")
+
+
+def _items(select: Node) -> tuple[Child, ...]:
+    inner = select.children[0]
+    return inner.children if select.rule == "Distinct" and isinstance(inner, Node) else select.children
+
+
+def _unaliased(key: exp.Expr, query: exp.Select) -> exp.Expr:
+    """ORDER BY x means the selected expression called x before a column of that name."""
+    if isinstance(key, exp.Column) and not key.table:
+        for item in query.expressions:
+            if isinstance(item, exp.Alias) and item.alias.lower() == key.name.lower():
+                return item.this
+    return key
 
 
 def _leaves(node: Node) -> Iterable[Child]:

@@ -5,6 +5,7 @@ sqlglot turns it into others. Identifiers are quoted where they must be, never p
 """
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from dtfixup.errors import SqlError
@@ -24,8 +25,10 @@ _COMPARISONS = {
 _ARITHMETIC = {"Add": "+", "Subtract": "-", "Multiply": "*", "Divide": "/"}
 _AGGREGATES = {"Count", "Max", "Min", "Sum", "Avg"}
 _PATTERNS = {"Contains": "%{}%", "StartsWith": "{}%", "EndsWith": "%{}", "Matches": "{}"}
-_BARE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*$")
-_NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?$")
+_BARE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?")
+_MAX_DIGITS = 300
+_INT64 = range(-(2**63), 2**63)
 _NUMERIC_TYPES = {ColumnType.NUMBER, ColumnType.BOOLEAN}
 
 # Words that SQLite, PostgreSQL or MariaDB will not take for a name unless it is quoted.
@@ -33,15 +36,16 @@ _RESERVED_TEXT = """
     abort action add after all alter always analyse analyze and any array as asc asymmetric attach autoincrement
     before begin between both by call cascade case cast change check collate column commit condition conflict
     constraint convert create cross current current_date current_time current_timestamp current_user database
-    databases deferrable default delete desc describe detach distinct div do drop each else end escape except
-    exclude exclusive exists explain fail fetch filter first following for foreign from full function generated glob
-    grant group groups having if ignore immediate in index indexed initially inner insert instead intersect interval
-    into is isnull join key keys kill last leading left like limit lines load lock match materialized natural no not
-    nothing notnull null nulls of offset on only option or order others out outer over partition plan pragma
-    preceding primary procedure query raise range rank read recursive references regexp reindex release rename
-    repeat replace restrict returning right rollback row rows savepoint schema select session_user set show similar
-    some symmetric table temp temporary then ties to trailing transaction trigger unbounded union unique update use
-    user using vacuum values variadic verbose view virtual when where window with without write
+    databases default deferrable delete desc describe detach distinct div do drop each else end escape except
+    exclude exclusive exists explain fail false fetch filter first following for foreign from full function
+    generated glob grant group groups having if ignore immediate in index indexed initially inner insert instead
+    intersect interval into is isnull join key keys kill last leading left like limit lines load lock match
+    materialized natural no not nothing notnull null nulls of offset on only option or order others out outer over
+    partition plan pragma preceding primary procedure query raise range rank read recursive references regexp
+    reindex release rename repeat replace restrict returning right rollback row rows savepoint schema select
+    session_user set show similar some symmetric table temp temporary then ties to trailing transaction trigger true
+    unbounded union unique update use user using vacuum values variadic verbose view virtual when where window with
+    without write
 """
 _RESERVED = frozenset(_RESERVED_TEXT.split())
 
@@ -126,6 +130,7 @@ class SqlWriter:
     def _where(self, where: Child, names: "_Names", writing: _Writing) -> str:
         conditions = list(names.conditions)
         if isinstance(where, Node):
+            conditions = [f"({condition})" if " OR " in condition else condition for condition in conditions]
             text = self._condition(where, names, writing)
             conditions.append(f"({text})" if conditions and where.rule == "Or" else text)
         return f" WHERE {' AND '.join(conditions)}" if conditions else ""
@@ -163,18 +168,19 @@ class SqlWriter:
                         for side, text in zip((left, right), sides, strict=True)
                     ]
                 return f" {rule.upper()} ".join(sides)
+            case Node("Not", (Node("Between", (Node() as left, Node() as low, Node() as high)),)):
+                return self._between(left, low, high, names, writing, word="NOT BETWEEN")
             case Node("Not", (Node() as inner,)):
                 return f"NOT ({self._condition(inner, names, writing)})"
             case Node("IsNull" | "NotNull" as rule, (Node() as left,)):
                 return f"{self._expression(left, names, writing)} IS {'NOT ' if rule == 'NotNull' else ''}NULL"
+            case Node("Between", (Node() as left, Node() as low, Node() as high)):
+                return self._between(left, low, high, names, writing)
         left = _node(node.children[0])
         text, number = self._expression(left, names, writing), self._is_number(left)
         match node:
             case Node(comparison, (_, Node() as right)) if comparison in _COMPARISONS:
                 return f"{text} {_COMPARISONS[comparison]} {self._right(right, names, writing, number)}"
-            case Node("Between", (_, Node() as low, Node() as high)):
-                bounds = [self._right(side, names, writing, number) for side in (low, high)]
-                return f"{text} BETWEEN {bounds[0]} AND {bounds[1]}"
             case Node("Like" | "NotLike" as like, (_, Node(shape, (Literal() as literal,)))):
                 pattern = Literal(_PATTERNS[shape].format(literal.text), ValueKind.TEXT)
                 return (
@@ -186,13 +192,20 @@ class SqlWriter:
                 return f"{text} {'NOT ' if listed == 'NoneOf' else ''}IN ({self._values(values, writing, number)})"
         raise SqlError(f"{node.rule} is not a condition")
 
-    def _values(self, values: Node, writing: _Writing, number: bool) -> str:
+    def _between(
+        self, left: Node, low: Node, high: Node, names: "_Names", writing: _Writing, word: str = "BETWEEN"
+    ) -> str:
+        text, number = self._expression(left, names, writing), self._is_number(left)
+        bounds = [self._right(side, names, writing, number) for side in (low, high)]
+        return f"{text} {word} {bounds[0]} AND {bounds[1]}"
+
+    def _values(self, values: Node, writing: _Writing, number: bool | None) -> str:
         first = self._literal(_literal(values.children[0]), writing, number=number)
         return (
             first if values.rule == "Last" else f"{first}, {self._values(_node(values.children[1]), writing, number)}"
         )
 
-    def _right(self, node: Node, names: "_Names", writing: _Writing, number: bool) -> str:
+    def _right(self, node: Node, names: "_Names", writing: _Writing, number: bool | None) -> str:
         match node:
             case Node("Value", (Literal() as literal,)):
                 return self._literal(literal, writing, number=number)
@@ -214,35 +227,46 @@ class SqlWriter:
             case Node("Value", (Literal() as literal,)):
                 return self._literal(literal, writing, number=True)
             case Node(rule, (Node() as left, Node() as right)) if rule in _ARITHMETIC:
-                first = self._side(left, names, writing, tight=rule in {"Multiply", "Divide"})
-                second = self._side(right, names, writing, tight=rule != "Add")
+                binds = rule in {"Multiply", "Divide"}
+                first = self._side(left, names, writing, _ARITHMETIC if binds else ())
+                second = self._side(right, names, writing, _ARITHMETIC if binds else ("Add", "Subtract"))
                 return f"{first} {_ARITHMETIC[rule]} {second}"
         raise SqlError(f"{node.rule} is not an expression")
 
-    def _side(self, node: Node, names: "_Names", writing: _Writing, *, tight: bool) -> str:
+    def _side(self, node: Node, names: "_Names", writing: _Writing, weak: Collection[str]) -> str:
+        """One side of an operation, in parentheses where it binds less: rounding depends on the order."""
         text = self._expression(node, names, writing)
-        return f"({text})" if tight and node.rule in _ARITHMETIC else text
+        return f"({text})" if node.rule in weak else text
 
-    def _is_number(self, node: Node) -> bool:
-        """Whether what a literal is compared with is a number."""
-        if node.rule in OCCURRENCES or node.rule in {"Max", "Min"}:
-            return self.schema.columns[_column(node.children[0])].type in _NUMERIC_TYPES
-        return True
+    def _is_number(self, node: Node) -> bool | None:
+        """Whether what a literal is compared with is a number; None where the literal itself has to say it."""
+        if node.rule not in OCCURRENCES and node.rule not in {"Max", "Min"}:
+            return True
+        kind = self.schema.columns[_column(node.children[0])].type
+        if kind in _NUMERIC_TYPES:
+            return True
+        # A column's type decides what a literal becomes; what max() and min() return has none, and a year is a number
+        return None if node.rule not in OCCURRENCES and kind is not ColumnType.TEXT else False
 
-    def _literal(self, literal: Literal, writing: _Writing, *, number: bool) -> str:
+    def _literal(self, literal: Literal, writing: _Writing, *, number: bool | None) -> str:
+        is_number = literal.kind is ValueKind.NUMBER if number is None else number
         value: str | int | float = literal.text
-        if number and _NUMBER.match(literal.text):
+        if is_number and len(literal.text) <= _MAX_DIGITS and _NUMBER.fullmatch(literal.text):
             value = float(literal.text) if "." in literal.text else int(literal.text)
+            if isinstance(value, int) and value not in _INT64:
+                value = float(value)  # as SQLite reads it
         if writing.placeholder is not None:
             writing.parameters.append(value)
             return writing.placeholder
-        if isinstance(value, str):
-            return "'" + value.replace("'", "''") + "'"
-        return literal.text
+        if not isinstance(value, str):
+            return literal.text
+        if "\0" in value:
+            raise SqlError("a literal with a NUL character cannot stand in SQL text: bind it with write_bound")
+        return "'" + value.replace("'", "''") + "'"
 
     def identifier(self, name: str) -> str:
         """A name as it stands in a query: quoted where it must be."""
-        if not self._quote_names or (_BARE.match(name) and name.lower() not in _RESERVED):
+        if not self._quote_names or (_BARE.fullmatch(name) and name.lower() not in _RESERVED):
             return name
         if "\0" in name:
             raise SqlError(f"the name {name!r} holds a NUL character, which no database can name")
@@ -272,6 +296,7 @@ class _Names:
         self.sql = " ".join(parts)
 
     def _on(self, join: Join) -> list[str]:
+        """Conditions that stand side by side, in parentheses where one of several is an OR."""
         conditions = []
         for condition in join.conditions:
             pairs = [f"{self.column(*left)} = {self.column(*right)}" for left, right in condition]

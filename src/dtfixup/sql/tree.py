@@ -93,14 +93,6 @@ def nodes(node: Node) -> Iterator[Node]:
             yield from nodes(child)
 
 
-def outside_from(node: Node) -> Iterator[Node]:
-    """Every node of a tree but those of FROM clauses."""
-    yield node
-    for child in node.children:
-        if isinstance(child, Node) and child.rule not in source_rules():
-            yield from outside_from(child)
-
-
 def literals(node: Node) -> Iterator[Literal]:
     """Every literal of a tree, nested queries included, in reading order."""
     return (child for part in nodes(node) for child in part.children if isinstance(child, Literal))

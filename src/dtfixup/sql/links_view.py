@@ -1,0 +1,114 @@
+"""Links as people and programs see them.
+
+In: a question, its words and its links. Out: coloured text for a terminal, or JSON.
+"""
+
+import json
+import unicodedata
+from collections.abc import Sequence
+
+from rich.text import Text
+
+from dtfixup.sql.linking import Item, Links, MatchKind, NameLink
+from dtfixup.sql.schema import Schema
+from dtfixup.sql.value_links import STRONG
+from dtfixup.sql.words import Word
+
+_STYLES = {
+    "value": "bold magenta",
+    "column": "bold green",
+    "table": "bold cyan",
+    "part of a name": "yellow",
+}
+
+
+def render(question: str, words: Sequence[Word], links: Links, schema: Schema) -> Text:
+    """The question with its words coloured by what they say, one line for every link of note, and a legend.
+
+    Of the partial names those are left out whose words say something better; of the values, the weak ones.
+    """
+    said = _best_of_words(links)
+    text = Text(_shown(question))
+    for position, style in said.items():
+        text.stylize(_STYLES[style], words[position].start, words[position].end)
+    for start, end, style, target in _notes(links, schema):
+        if any(said[position] == style for position in range(start, end)):
+            phrase = question[words[start].start : words[end - 1].end]
+            text.append("\n  ").append(_shown(phrase), _STYLES[style]).append(_shown(f" → {target}"))
+    text.append("\n\n")
+    for style, look in _STYLES.items():
+        text.append(style, look).append("  ")
+    text.rstrip()
+    return text
+
+
+def _shown(text: str) -> str:
+    """The text with a blank for every control character: a terminal would obey it, and it would shift the colours."""
+    return "".join(" " if unicodedata.category(character) == "Cc" else character for character in text)
+
+
+def _best_of_words(links: Links) -> dict[int, str]:
+    """The most telling thing that each linked word says."""
+    order = list(_STYLES)
+    said: dict[int, str] = {}
+    found = [(link.start, link.end, _style_of(link)) for link in links.names]
+    found += [(link.start, link.end, "value") for link in links.values if link.strength >= STRONG]
+    for start, end, style in found:
+        for position in range(start, end):
+            said[position] = min(style, said.get(position, style), key=order.index)
+    return said
+
+
+def _notes(links: Links, schema: Schema) -> list[tuple[int, int, str, str]]:
+    """Span, style and what is linked, from left to right."""
+    notes = [(link.start, link.end, _style_of(link), f"{link.item} {_name_of(link, schema)}") for link in links.names]
+    notes += [
+        (link.start, link.end, "value", f"{schema.qualified(link.column)} = {link.value!r} ({link.how})")
+        for link in links.values
+        if link.strength >= STRONG
+    ]
+    return sorted(notes, key=lambda note: note[:2])
+
+
+def _style_of(link: NameLink) -> str:
+    return link.item.value if link.kind is MatchKind.EXACT else "part of a name"
+
+
+def _name_of(link: NameLink, schema: Schema) -> str:
+    return schema.tables[link.index].name if link.item is Item.TABLE else schema.qualified(link.index)
+
+
+def links_json(question: str, words: Sequence[Word], links: Links, schema: Schema) -> str:
+    """The words and all links as JSON; spans count words, and words say where they stand in the question."""
+
+    def phrase(start: int, end: int) -> str:
+        return question[words[start].start : words[end - 1].end]
+
+    content = {
+        "question": question,
+        "words": [{"text": word.text, "lemma": word.lemma, "start": word.start, "end": word.end} for word in words],
+        "names": [
+            {
+                "start": link.start,
+                "end": link.end,
+                "text": phrase(link.start, link.end),
+                "item": link.item.value,
+                "name": _name_of(link, schema),
+                "match": link.kind.value,
+            }
+            for link in links.names
+        ],
+        "values": [
+            {
+                "start": link.start,
+                "end": link.end,
+                "text": phrase(link.start, link.end),
+                "column": schema.qualified(link.column),
+                "value": link.value,
+                "match": link.how.value,
+                "strength": link.strength,
+            }
+            for link in links.values
+        ],
+    }
+    return json.dumps(content, indent=1)

@@ -1,0 +1,197 @@
+"""Words of a question and of schema names, with their lemmas (SPEC §3).
+
+In: any text. Out: `Word`s with character offsets. Every character that is not white space belongs to exactly one word;
+punctuation marks are words of their own, so that a word sequence still shows where a quotation begins and ends.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import simplemma
+from rapidfuzz import fuzz, process
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A word as it is written, and its lower-case lemma; `text == question[start:end]`."""
+
+    text: str
+    lemma: str
+    start: int
+    end: int
+
+    @property
+    def is_mark(self) -> bool:
+        """Whether this is punctuation or a symbol and not a word or a number."""
+        return not any(map(str.isalnum, self.text))
+
+
+_WORD = re.compile(
+    r"""
+      [\w.+-]{1,64}@\w[\w-]{0,63}(?:\.\w[\w-]{0,63})+       # an e-mail address
+    | \d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}(?![\w-])             # a date
+    | \d{1,2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?!\w)             # a time of day
+    | \d{1,3}(?:,\d{3})+(?:\.\d+)?(?!\w)                   # a number with thousands separators
+    | \d+\.\d+(?!\w|\.\d)                                  # a decimal number
+    | [^\W\d_]{1,2}(?:\.[^\W\d_]{1,2})+\b\.?               # an acronym: U.S., Ph.D, p.m.
+    | [^\W_]+?(?=n['\u2019]t\b)                            # does|n't
+    | n['\u2019]t\b
+    | (?<=\w)['\u2019](?:s|re|ve|ll|d|m)\b                 # singer|'s
+    | (?:[^\W_][\u0300-\u036f]*)+
+    | ``|''                                                # typewriter quotes
+    | \S
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
+
+
+@lru_cache(maxsize=4096)
+def split_words(question: str) -> tuple[Word, ...]:
+    """Split a text into words; the empty text has none.
+
+    >>> [word.text for word in split_words("Which singer's songs cost $1,000.50 or 5%?")]
+    ['Which', 'singer', "'s", 'songs', 'cost', '$', '1,000.50', 'or', '5', '%', '?']
+    >>> [word.lemma for word in split_words("cities in pop-rock")]
+    ['city', 'in', 'pop', '-', 'rock']
+    """
+    return tuple(
+        Word(match.group(), lemma(match.group()), match.start(), match.end()) for match in _WORD.finditer(question)
+    )
+
+
+@lru_cache(maxsize=65536)
+def lemma(word: str) -> str:
+    """The lower-case dictionary form of an English word; an unknown word is its own."""
+    lowered = word.lower().replace("\u2019", "'")
+    if lowered in _CONTRACTIONS:
+        return _CONTRACTIONS[lowered]
+    if not lowered.isalpha():
+        return lowered
+    for form in (lowered, lowered.capitalize()):  # the dictionary knows "Koreans" only with its capital
+        found = simplemma.lemmatize(form, lang="en").lower()
+        if found != lowered:
+            return found
+    return lowered
+
+
+@lru_cache(maxsize=65536)
+def is_english(word: str) -> bool:
+    """Whether the dictionary knows the word, so that it is not likely to be a typing mistake."""
+    return bool(simplemma.is_known(word.lower(), lang="en"))
+
+
+def closest_word(word: str, known: Sequence[str]) -> str | None:
+    """The known word that a mistyped one stands for; None where none is near, or the word is too short to tell.
+
+    >>> closest_word("carribean", ["caribbean", "carribou"]), closest_word("cta", ["cat"])
+    ('caribbean', None)
+    """
+    if not _MISTAKEN[0] <= len(word) <= _MISTAKEN[1]:
+        return None
+    best = process.extractOne(word, known, scorer=fuzz.ratio, score_cutoff=_SIMILAR)
+    return best[0] if best else None
+
+
+_MISTAKEN = (5, 60)  # letters of a word or phrase that may be mistyped
+_SIMILAR = 83.0  # rapidfuzz's ratio in per cent: one letter in six, or two that changed places
+
+
+@lru_cache(maxsize=65536)
+def name_lemmas(name: str) -> tuple[str, ...]:
+    """The lemmas of a schema item's natural name, without punctuation.
+
+    >>> name_lemmas("Stadium IDs (old)")
+    ('stadium', 'id', 'old')
+    """
+    return tuple(word.lemma for word in split_words(name) if not word.is_mark)
+
+
+def runs(words: Sequence[Word], longest: int) -> Iterator[tuple[int, int, list[Word]]]:
+    """Runs of up to `longest` words without the marks between them, longest first: the span `start:end` and the words.
+
+    >>> [(start, end) for start, end, _ in runs(split_words("New York, please"), 2)]
+    [(0, 2), (1, 4), (0, 1), (1, 2), (3, 4)]
+    """
+    spoken = [(position, word) for position, word in enumerate(words) if not word.is_mark]
+    positions = [position for position, _ in spoken]
+    kept = [word for _, word in spoken]
+    for length in range(min(longest, len(kept)), 0, -1):
+        for first in range(len(kept) - length + 1):
+            yield positions[first], positions[first + length - 1] + 1, kept[first : first + length]
+
+
+def quoted_spans(words: Sequence[Word]) -> list[tuple[int, int]]:
+    """Spans `start:end` of words between quotation marks, of any style; the apostrophe of `singers' songs` opens none.
+
+    >>> quoted_spans(split_words("the word 'Hey' or “you”"))
+    [(3, 4), (7, 8)]
+    """
+    spans = []
+    opened: list[tuple[tuple[str, ...], int]] = []  # closing marks, first word inside
+    for position, word in enumerate(words):
+        is_after_space = position == 0 or words[position - 1].end < word.start
+        is_before_space = position + 1 == len(words) or word.end < words[position + 1].start
+        closed = [inside for closing, inside in opened if word.text in closing and inside < position]
+        if closed and (is_before_space or not is_after_space):
+            spans.append((closed[-1], position))
+            opened = [(closing, inside) for closing, inside in opened if inside < closed[-1]]
+        elif word.text in _QUOTES and (is_after_space or words[position - 1].is_mark):
+            opened = [*opened[-_DEEPEST:], (_QUOTES[word.text], position + 1)]
+    return sorted(spans)
+
+
+_DEEPEST = 8  # quotes open at once; an apostrophe may open one that never closes
+_QUOTES = {
+    '"': ('"', "\u201d"),
+    "'": ("'", "\u2019"),
+    "''": ("''",),
+    "`": ("`", "'"),
+    "``": ("``", "''"),
+    "\u201c": ("\u201d", '"'),
+    "\u2018": ("\u2019", "'"),
+    "\u2019": ("\u2019", "'"),
+    "\u00ab": ("\u00bb",),
+    "\u201e": ("\u201c", "\u201d"),
+}
+
+
+def begins_sentence(words: Sequence[Word], position: int) -> bool:
+    """Whether the word is the first of a sentence, where a capital says nothing."""
+    return position == 0 or words[position - 1].text in (".", "?", "!", ";", ":")
+
+
+def is_stop_word(word: Word) -> bool:
+    return word.lemma in STOP_WORDS or word.text.lower() in STOP_WORDS
+
+
+@lru_cache(maxsize=65536)
+def compact(text: str) -> str:
+    """Letters and digits alone, lower-case and without accents: equal for spellings that differ in nothing else.
+
+    >>> compact("Tokyo , Japan"), compact("Ph.D."), compact("Café-Bar")
+    ('tokyojapan', 'phd', 'cafebar')
+    """
+    if not text.isascii():
+        text = unicodedata.normalize("NFKD", text)
+    return _MARKS.sub("", text).lower()
+
+
+_MARKS = re.compile(r"[\W_]+")
+
+
+_CONTRACTIONS = {"n't": "not", "'s": "'s", "'re": "be", "'m": "be", "'ve": "have"}
+
+_STOP_WORDS = """
+    a about above after all also am an and any are as at be because been before being below between both but by can
+    did display do does doing down during each every few find for from further get give had has have having he
+    her here hers him his how i if in into is it its itself just let list many may me might more most much must my no
+    nor not of off on once one only or other our out over own per please return same shall she should show so some
+    such tell than that the their them themselves then there these they this those through to too under until up us
+    very was we were what when where whether which while who whom whose why will with within without would you
+    your 's
+"""
+STOP_WORDS = frozenset(_STOP_WORDS.split())
+"""Words that say nothing of a schema by themselves; they link only as part of a longer phrase."""
