@@ -11,6 +11,8 @@ from matplotlib import image
 from dtfixup.cli import main
 from dtfixup.experiments import side_by_side
 from dtfixup.experiments.kinship_demo import DemoConfig
+from dtfixup.sql.dataset import open_dataset
+from dtfixup.sql.sample import sample_folder
 
 
 def test_check_prints_writes_and_draws(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -73,3 +75,107 @@ def test_demo_asks_for_what_the_options_say(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(side_by_side, "show_demo", lambda config, out: asked.extend((config, out)))
     main(["demo", "--out", str(tmp_path), "--steps", "22", "--layers", "3", "--seed", "5"])
     assert asked == [DemoConfig(seed=5, steps=22, tune_steps=6, layers=3), tmp_path]
+
+
+def sample_database(name: str) -> str:
+    return str(open_dataset(sample_folder()).database_file(name))
+
+
+def test_link_shows_what_the_words_mean(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["sql", "link", "How many piers are in Vienna?", "--database", sample_database("river_ferry")])
+    shown = capsys.readouterr().out
+    assert "How many piers are in Vienna?" in shown
+    assert "pier.city = 'Vienna'" in shown
+
+
+@pytest.mark.parametrize("flag", [["--json"], ["--json", "true"]])
+def test_link_gives_json(flag: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    database = sample_database("river_ferry")
+    main(["sql", "link", *flag, "--question", "How many piers are in Vienna?", "--database", database])
+    content = json.loads(capsys.readouterr().out)
+    assert content["question"] == "How many piers are in Vienna?"
+    assert any(link["value"] == "Vienna" for link in content["values"])
+
+
+def test_evaluate_reads_predictions_and_writes_a_summary(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    examples = open_dataset(sample_folder()).split("dev")
+    predictions, summary = tmp_path / "predictions.txt", tmp_path / "summary.json"
+    queries = [example.query for example in examples]
+    queries[0] = "SELECT nonsense"
+    predictions.write_text("\n".join(queries))
+    main(["sql", "evaluate", "--data", str(sample_folder()), "--predictions", str(predictions), "--json", str(summary)])
+    content = json.loads(summary.read_text())
+    assert content["exact"]["all"]["exact"] == len(examples) - 1
+    assert content["execution"]["outcomes"]["equal"] == len(examples) - 1
+    assert content["execution"]["outcomes"]["prediction failed"] == 1
+    shown = capsys.readouterr().out
+    assert "exact match" in shown
+    assert "Execution accuracy" in shown
+
+
+def test_evaluate_writes_pairs_back_in_order(tmp_path: Path) -> None:
+    rows = [
+        {"db_id": "clinic", "gold": "SELECT count(*) FROM doc", "pred": query, "id": number}
+        for number, query in enumerate(["SELECT count(*) FROM doc", "SELECT sup_id FROM doc"])
+    ]
+    pairs, out = tmp_path / "pairs.jsonl", tmp_path / "out.jsonl"
+    pairs.write_text("\n".join(map(json.dumps, rows)))
+    main(["sql", "evaluate", "--data", str(sample_folder()), "--pairs", str(pairs), "--out", str(out)])
+    written = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [(row["id"], row["exact"], row["parsed"], row["hardness"]) for row in written] == [
+        (0, 1, True, "easy"),
+        (1, 0, True, "easy"),
+    ]
+    assert written[1]["partial"]["select"] == 0
+
+
+def test_prepare_says_what_it_did(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["sql", "prepare", "--data", str(sample_folder()), "--out", str(tmp_path / "out"), "--splits", "dev"]
+    main(arguments)
+    assert "80 dev in" in capsys.readouterr().out
+    main(arguments)
+    assert "is up to date: 80 dev" in " ".join(capsys.readouterr().out.split())
+
+
+def test_prepare_reports_its_figures(tmp_path: Path) -> None:
+    report = tmp_path / "figures.json"
+    data = ["--data", str(sample_folder()), "--out", str(tmp_path / "out"), "--splits", "dev"]
+    main(["sql", "prepare", *data, "--report", str(report), "--walks", "12"])
+    content = json.loads(report.read_text())
+    assert content["name"] == "sql-prepare"
+    assert content["metrics"]["dev_round_trip_exact"] == content["metrics"]["dev_queries"] == 80
+    assert content["metrics"]["walks_failed"] == 0
+    assert 0 < content["metrics"]["prepare_peak_gib"] < 8
+    assert content["data_hash"] == json.loads((tmp_path / "out" / "index.json").read_text())["data_hash"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["link", "x", "--database", "nowhere.sqlite"], "nowhere.sqlite"),
+        (["evaluate", "--data", "nowhere"], "nowhere is not a folder"),
+        (["prepare", "--data", "nowhere", "--out", "out"], "nowhere is not a folder"),
+    ],
+)
+def test_bad_input_to_sql_says_what_to_do(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main(["sql", *arguments])
+    assert stop.value.code == 2
+    assert message in " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ([], "give --predictions FILE"),
+        (["--pairs", "pairs.jsonl"], "needs --out"),
+    ],
+)
+def test_evaluate_needs_something_to_evaluate(
+    options: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["sql", "evaluate", "--data", str(sample_folder()), *options])
+    assert message in " ".join(capsys.readouterr().err.split())

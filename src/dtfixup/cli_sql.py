@@ -103,6 +103,7 @@ def prepare(
     workers: int | None = None,
     report: Path | None = None,
     verdicts: Path | None = None,
+    walks: int = 10_000,
 ) -> None:
     """Parse, link, and cut into subwords a whole dataset, for training.
 
@@ -114,6 +115,7 @@ def prepare(
         workers: Processes; one per core if not given.
         report: JSON file for figures: round trips, literal coverage, links, random walks. Takes minutes.
         verdicts: File of official verdicts to compare our evaluator with, in the report.
+        walks: How many random derivations the report tries.
     """
     from dtfixup.sql.prepare import prepare as run
 
@@ -133,7 +135,7 @@ def prepare(
         f"queries outside the grammar: {len(done.unreadable)}; with a literal that is no candidate: {uncovered}"
     )
     if report is not None:
-        _write_figures(report, data, chosen, encoder, workers, verdicts, done, seconds)
+        _write_figures(report, data, chosen, encoder, workers, verdicts, walks, done, seconds)
 
 
 def _write_figures(
@@ -143,6 +145,7 @@ def _write_figures(
     encoder: str,
     workers: int | None,
     verdicts: Path | None,
+    walks: int,
     done: "PrepareReport",
     seconds: float,
 ) -> None:
@@ -152,7 +155,7 @@ def _write_figures(
 
     peak = peak_memory_gib(workers)
     started = time.monotonic()
-    figures = measure(data, splits, verdicts=verdicts, workers=workers)
+    figures = measure(data, splits, verdicts=verdicts, walks=walks, workers=workers)
     command = f"dtfixup sql prepare --data DIR --out DIR --encoder {encoder} --splits {','.join(splits)} --report FILE"
     record = provenance(
         "sql-prepare",
