@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dtfixup.sql.content import ContentIndex
+from dtfixup.sql.content import ContentIndex, Looks
 from dtfixup.sql.grammar import ColumnKind
 from dtfixup.sql.linking import Links, link
 from dtfixup.sql.quantities import plain_number
@@ -69,12 +69,12 @@ def _words(name: str) -> tuple[str, ...]:
 
 
 def _columns_of_words(schema: Schema, content: ContentIndex | None) -> list[int]:
-    """Text columns with values none of which is a number: nothing to add up or average."""
+    """Text columns whose values are neither numbers nor times: nothing to add up or average."""
     if content is None:
         return []
     found = []
     for index, (column, stored) in enumerate(zip(schema.columns, content.columns, strict=True)):
-        is_filled_text = column.type is ColumnType.TEXT and len(stored.values) > 0
-        if is_filled_text and all(plain_number(value) is None for value in stored.values):
+        is_text = column.type is ColumnType.TEXT and stored.looks is Looks.TEXT
+        if is_text and all(plain_number(value) is None for value in stored.values):
             found.append(index)
     return found

@@ -68,6 +68,8 @@ def lemma(word: str) -> str:
     lowered = word.lower().replace("\u2019", "'")
     if lowered in _CONTRACTIONS:
         return _CONTRACTIONS[lowered]
+    if lowered in _PLURALS:
+        return _PLURALS[lowered]
     if not lowered.isalpha():
         return lowered
     for form in (lowered, lowered.capitalize()):  # the dictionary knows "Koreans" only with its capital
@@ -183,6 +185,8 @@ _MARKS = re.compile(r"[\W_]+")
 
 
 _CONTRACTIONS = {"n't": "not", "'s": "'s", "'re": "be", "'m": "be", "'ve": "have"}
+_PLURALS = {"sales": "sale", "savings": "saving", "earnings": "earning"}
+"""Words that dictionaries keep and tables do not: the table `sale` is asked about as sales."""
 
 _STOP_WORDS = """
     a about above after all also am an and any are as at be because been before being below between both but by can
