@@ -55,3 +55,19 @@ class SqlError(DtFixupError, ValueError):
 
 class GuardError(DtFixupError, RuntimeError):
     """A query was refused or stopped before it could do harm, or failed in the database."""
+
+
+class DeadlineError(GuardError):
+    """A statement took longer than it may."""
+
+
+class TooMuchDataError(GuardError):
+    """A statement made more data than it may."""
+
+
+class RefusedError(GuardError):
+    """A statement is not one plain query, or asks for something that is not allowed."""
+
+
+class WorkerStartError(DtFixupError, RuntimeError):
+    """Worker processes cannot be started."""

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from dtfixup.sql.workers import Lost, WorkerStartError, run_supervised
+from dtfixup.errors import WorkerStartError
+from dtfixup.sql.workers import Lost, run_supervised
 
 _DIE = "__import__('os')._exit(3)"
 _CRASH = "__import__('os').kill(__import__('os').getpid(), 11)"

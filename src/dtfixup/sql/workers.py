@@ -13,7 +13,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from typing import Any, Final, Generic, TypeVar
 
-from dtfixup.errors import DtFixupError
+from dtfixup.errors import WorkerStartError
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -21,10 +21,6 @@ Result = TypeVar("Result")
 # Threads of the parent, such as a progress bar's, make forking unsafe.
 _CONTEXT: Final = get_context("spawn")
 _READY: Final = "ready"
-
-
-class WorkerStartError(DtFixupError, RuntimeError):
-    """Worker processes cannot be started."""
 
 
 @dataclass(frozen=True, slots=True)
