@@ -18,7 +18,7 @@ from dtfixup.errors import DataError, EncoderError
 from dtfixup.sql import prepare as module
 from dtfixup.sql.content import open_content
 from dtfixup.sql.dataset import Dataset, open_dataset
-from dtfixup.sql.grammar import VALUE_KINDS, Choice, sql_grammar
+from dtfixup.sql.grammar import VALUE_KINDS, Choice, ValueKind, sql_grammar
 from dtfixup.sql.inputs import describe_database, describe_question
 from dtfixup.sql.prepare import make_part, prepare
 from dtfixup.sql.prepared import ARRAYS, INDEX, Prepared, map_arrays, open_prepared
@@ -112,7 +112,7 @@ def actions_of(prepared: Prepared, row: int, texts: list[str]) -> list[Action]:
             case Choice.COLUMN:
                 actions.append(SelectColumn(int(index)))
             case Choice.VALUE:
-                text, kind = (texts[index], VALUE_KINDS[kinds[index]]) if index >= 0 else ("?", VALUE_KINDS[1])
+                text, kind = (texts[index], VALUE_KINDS[kinds[index]]) if index >= 0 else ("?", ValueKind.NUMBER)
                 actions.append(SelectValue(Literal(text, kind)))
     return actions
 

@@ -47,9 +47,17 @@ class ValueKind(StrEnum):
     TEXT = "text"
     NUMBER = "number"
     TIME = "time"
+    COUNT = "count"
+    """A number that is whole and not negative, where the grammar asks for one; `kind_index` tells."""
 
 
 VALUE_KINDS = tuple(ValueKind)
+
+
+def kind_index(kind: ValueKind, text: str) -> int:
+    """The index in `VALUE_KINDS` of a literal, numbers that count told from others."""
+    counts = kind is ValueKind.NUMBER and text.isascii() and text.isdigit()
+    return VALUE_KINDS.index(ValueKind.COUNT if counts else kind)
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +210,13 @@ def _add(
             source, _, without = bound.removeprefix("like ").partition(" without ")
             if source not in symbols:
                 raise ConfigError(f"grammar line {number}: {source!r} is not defined above")
-            own.update({rule: children for rule, children in symbols[source].items() if rule != without.strip()})
+            if without.strip() and without.strip() not in symbols[source]:
+                raise ConfigError(f"grammar line {number}: {source} offers no {without.strip()} to leave out")
+            taken = {rule: children for rule, children in symbols[source].items() if rule != without.strip()}
+            twice = sorted(set(taken) & set(own))
+            if twice:
+                raise ConfigError(f"grammar line {number}: {symbol} offers {twice[0]} twice")
+            own.update(taken)
         elif match := _ALTERNATIVE.match(bound):
             if match[1] in own:
                 raise ConfigError(f"grammar line {number}: {symbol} offers {match[1]} twice")
@@ -228,7 +242,7 @@ def _tables(symbols: Mapping[str, Mapping[str, list[str]]], accepts: Mapping[str
     state_index = {name: index for index, name in enumerate(order)}
     rules = ["Reduce", *dict.fromkeys(rule for alternatives in symbols.values() for rule in alternatives)]
     rule_index = {rule: index for index, rule in enumerate(rules)}
-    shapes: dict[str, list[str]] = {}
+    sizes: dict[str, int] = {}
     width = max(len(children) for alternatives in symbols.values() for children in alternatives.values())
 
     states = []
@@ -253,9 +267,8 @@ def _tables(symbols: Mapping[str, Mapping[str, list[str]]], accepts: Mapping[str
             else:
                 values_SK[state, VALUE_KINDS.index(ValueKind(kind))] = True
         for rule, children in symbols.get(symbol, {}).items():
-            shape = [re.sub(r"\[.*?\]|\?", "", child) for child in children]
-            if len(shapes.setdefault(rule, shape)) != len(shape):
-                raise ConfigError(f"the grammar gives {rule} {len(shapes[rule])} children and {len(shape)}")
+            if sizes.setdefault(rule, len(children)) != len(children):
+                raise ConfigError(f"the grammar gives {rule} {sizes[rule]} children and {len(children)}")
             rules_SR[state, rule_index[rule]] = True
             children_SRC[state, rule_index[rule], : len(children)] = [state_index[child] for child in children]
     return Grammar(tuple(rules), tuple(states), 0, rules_SR, columns_SK, values_SK, children_SRC)

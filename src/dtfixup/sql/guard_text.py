@@ -33,7 +33,7 @@ def check_statement(sql: str, dialect: Dialect) -> None:
     >>> check_statement("SELECT name FROM pets -- all of them", Dialect.SQLITE)
     >>> check_statement("DROP TABLE pets", Dialect.SQLITE)
     Traceback (most recent call last):
-    dtfixup.sql.guard_text.RefusedError: refused: DROP is not a query
+    dtfixup.errors.RefusedError: refused: DROP is not a query
     """
     _check_words(sql, dialect)
     try:

@@ -130,18 +130,11 @@ class _Clause:
             case Node("Beside", (int() as star, _)):
                 self._place(self._next(self._table(star)))
             case Node("On", (Node() as left, Node() as right, _)):
-                pair = (reference_of(left), reference_of(right))
-                for occurrence in map(self._occurrence, pair):
-                    if occurrence not in self._placed:
-                        self._place(occurrence)
-                self._last = max(map(self._occurrence, pair), key=self._placed.index)
+                self._last = self._place_pair(pair := (reference_of(left), reference_of(right)))
                 self._conditions[self._last].append((pair,))
             case Node("OrOn", (Node() as left, Node() as right, _)):
-                pair = (reference_of(left), reference_of(right))
-                for occurrence in map(self._occurrence, pair):
-                    if occurrence not in self._placed:
-                        self._place(occurrence)
-                home = max((self._last or self._placed[-1], *map(self._occurrence, pair)), key=self._placed.index)
+                latest = self._place_pair(pair := (reference_of(left), reference_of(right)))
+                home = max(self._last or latest, latest, key=self._placed.index)
                 earlier = self._conditions[self._last].pop() if self._last and self._conditions[self._last] else ()
                 self._conditions[home].append((*earlier, pair))
                 self._last = home
@@ -180,7 +173,15 @@ class _Clause:
     def _unused(self, here: Occurrence, there: Occurrence, edge: _Edge) -> _Edge:
         """A second occurrence is joined by the next key, where there is one: departure, then arrival."""
         ways = [way for way in self._joiner._edges[here[0]] if way.target == edge.target and way.cost == edge.cost]
-        return ways[min(there[1], len(ways)) - 1] if there[1] > 1 and edge in ways else edge
+        return ways[min(there[1], len(ways)) - 1] if there[1] > 1 else edge
+
+    def _place_pair(self, pair: tuple[Reference, Reference]) -> Occurrence:
+        """Place the tables of a condition that are missing; the later of the two is where it stands."""
+        tables = [self._occurrence(reference) for reference in pair]
+        for occurrence in tables:
+            if occurrence not in self._placed:
+                self._place(occurrence)
+        return max(tables, key=self._placed.index)
 
     def _place(self, occurrence: Occurrence) -> None:
         self._placed.append(occurrence)

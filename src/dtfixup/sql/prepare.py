@@ -26,7 +26,7 @@ from dtfixup.files import read_json, write_atomically
 from dtfixup.sql.assembly import assemble_parts
 from dtfixup.sql.content import open_content
 from dtfixup.sql.dataset import Dataset, Example, open_dataset
-from dtfixup.sql.grammar import VALUE_KINDS, sql_grammar
+from dtfixup.sql.grammar import kind_index, sql_grammar
 from dtfixup.sql.inputs import DatabaseInputs, describe_database, describe_question
 from dtfixup.sql.prepared import ARRAYS, FORMAT, INDEX, Array, map_arrays, write_arrays, write_prepared
 from dtfixup.sql.schema import Schema
@@ -244,7 +244,7 @@ def _value_row(candidate: Candidate) -> list[Any]:
     column, first, last = (
         -1 if number is None else number for number in (candidate.column, candidate.start, candidate.end)
     )
-    kind = VALUE_KINDS.index(candidate.kind)
+    kind = kind_index(candidate.kind, candidate.text)
     return [candidate.text, kind, column, first, last, _SOURCES.index(candidate.source)]
 
 

@@ -117,7 +117,6 @@ def schema_relations(schema: Schema) -> Codes:
     for column, referred in schema.foreign_pairs:
         refers_CC[column, referred] = True
         refers_TT[table_C[column], table_C[referred]] = True
-    np.fill_diagonal(refers_TT, False)
 
     between_TT = np.full((tables, tables), Relation.TABLE_TABLE_NONE, np.uint8)
     between_TT[refers_TT] = Relation.TABLE_TABLE_FOREIGN_FORWARD

@@ -7,13 +7,14 @@ from collections.abc import Iterator, Sequence
 
 from dtfixup.errors import SqlError
 from dtfixup.sql.joins import Condition, Join, Joiner
-from dtfixup.sql.tree import OCCURRENCES, Node, Occurrence, Reference
-
-_RULE_OF = {which: rule for rule, which in OCCURRENCES.items()}
+from dtfixup.sql.tree import Node, Occurrence, Reference, refer
 
 
 def find_source(joiner: Joiner, wanted: Sequence[Join], needed: Sequence[Occurrence], *, ordered: bool) -> Node | None:
-    """The shortest `source` with which the wanted clause is built; `ordered` asks for the same order of tables too."""
+    """A `source` that builds the wanted clause, and of which nothing can be left out.
+
+    `ordered` asks for the same order of tables and conditions too.
+    """
 
     def suffices(hints: Sequence[Node]) -> bool:
         return _same(joiner.build(needed, _chain(hints)), wanted, ordered=ordered)
@@ -61,16 +62,9 @@ def _proposals(joiner: Joiner, wanted: Sequence[Join], needed: Sequence[Occurren
 
 def _on(condition: Condition) -> list[Node]:
     return [
-        Node("On" if position == 0 else "OrOn", (_reference(left), _reference(right)))
+        Node("On" if position == 0 else "OrOn", (refer(left), refer(right)))
         for position, (left, right) in enumerate(condition)
     ]
-
-
-def _reference(reference: Reference) -> Node:
-    column, which = reference
-    if which not in _RULE_OF:
-        raise SqlError(f"a table occurs {which} times in one FROM clause; the grammar knows {len(_RULE_OF)}")
-    return Node(_RULE_OF[which], (column,))
 
 
 def _chain(hints: Sequence[Node]) -> Node | None:

@@ -14,7 +14,7 @@ from sqlglot import exp
 from dtfixup.errors import SqlError
 from dtfixup.sql.grammar import ValueKind
 from dtfixup.sql.schema import Schema
-from dtfixup.sql.tree import OCCURRENCES, Literal, Node, Occurrence, Reference
+from dtfixup.sql.tree import Literal, Node, Occurrence, Reference, refer
 
 STAR = -1
 """Stands for `*` until it is known which table's `*` it is."""
@@ -37,7 +37,6 @@ _COMPARISONS: dict[type[exp.Expr], str] = {
 _NEGATIONS = {"Like": "NotLike", "In": "NotIn", "OneOf": "NoneOf", "IsNull": "NotNull"}
 _MAX_DIGITS = 300
 _PLAIN = re.compile(rf"(0|[1-9][0-9]{{0,{_MAX_DIGITS}}})(\.[0-9]{{1,{_MAX_DIGITS}}})?")
-_RULE_OF = {which: rule for rule, which in OCCURRENCES.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +57,9 @@ class ExpressionReader:
         self._read_column = read_column
 
     def number(self, value: exp.Expr) -> Literal:
-        if isinstance(value, exp.Literal) and not value.is_string:
+        if isinstance(value, exp.Literal) and not value.is_string and _plain(value.name).isdigit():
             return Literal(_plain(value.name), ValueKind.NUMBER)
-        raise SqlError(f"LIMIT {value.sql()} is not in the grammar: a number is")
+        raise SqlError(f"LIMIT {value.sql()} is not in the grammar: a whole number is")
 
     def condition(self, condition: exp.Expr, scope: Scope) -> Node:
         condition = bare(condition)
@@ -90,7 +89,7 @@ class ExpressionReader:
 
     def _like(self, condition: exp.Like, scope: Scope) -> Node:
         pattern = self._literal(condition.expression, scope)
-        if pattern is None or condition.args.get("escape"):
+        if pattern is None:
             raise SqlError(f"{condition.sql()} is not in the grammar: LIKE takes a literal")
         text = pattern.text
         inner = text.strip("%")
@@ -221,13 +220,6 @@ def flat(expression: exp.Expr, kind: type[exp.Expr]) -> list[exp.Expr]:
 
 def _negated(node: Node) -> Node:
     return Node(_NEGATIONS[node.rule], node.children) if node.rule in _NEGATIONS else Node("Not", (node,))
-
-
-def refer(reference: Reference) -> Node:
-    column, which = reference
-    if which not in _RULE_OF:
-        raise SqlError(f"a table occurs {which} times in one FROM clause; the grammar knows {len(_RULE_OF)}")
-    return Node(_RULE_OF[which], (column,))
 
 
 def _plain(number: str) -> str:

@@ -30,6 +30,7 @@ class SqlReader:
     def __init__(self, schema: Schema, dialect: str = "sqlite", joiner: Joiner | None = None) -> None:
         self.schema = schema
         self.dialect = dialect
+        self._nulls_are_large = sqlglot.Dialect.get_or_raise(dialect).NULL_ORDERING == "nulls_are_large"
         self.joiner = joiner or Joiner(schema)
         self._expressions = ExpressionReader(schema, self._nested_column, quotes_strings=dialect in _QUOTES_STRINGS)
 
@@ -42,7 +43,7 @@ class SqlReader:
                 raise SqlError(f"expected one query, found {len(found)}")
             tree = self._statement(found[0], nested=False)
             if depth_of(tree) > _MAX_DEPTH:
-                raise SqlError(f"it is nested more than {_MAX_DEPTH} deep")
+                raise SqlError(f"it nests or lists more than {_MAX_DEPTH} things")
             return tree
         except RecursionError:
             raise SqlError(f"it is nested too deeply to be parsed: {sql}") from None
@@ -197,6 +198,9 @@ class SqlReader:
         odd = {name for name, value in source.args.items() if value} - {"this", "alias", "db"}
         if odd:
             raise SqlError(f"{', '.join(sorted(name.upper() for name in odd))} of a table is not in the grammar")
+        alias = source.args.get("alias")
+        if alias is not None and alias.args.get("columns"):
+            raise SqlError("names for the columns of a table are not in the grammar")
         table = self.schema.find_table(source.name)
         if table is None:
             raise SqlError(f"there is no table {source.name!r} in {self.schema.database}")
@@ -279,7 +283,7 @@ class SqlReader:
         keys = []
         for key in order.expressions:
             descending = bool(key.args.get("desc"))
-            if bool(key.args.get("nulls_first")) == descending and self.dialect == "sqlite":
+            if bool(key.args.get("nulls_first")) != (descending == self._nulls_are_large):
                 raise SqlError("NULLS FIRST and NULLS LAST are not in the grammar")
             keys.append((self._expressions.expression(_unaliased(key.this, query), scope), descending))
         if len(keys) == 1 and count is not None and count.text == "1":

@@ -5,7 +5,7 @@ sqlglot turns it into others. Identifiers are quoted where they must be, never p
 """
 
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 from dtfixup.errors import SqlError
@@ -62,7 +62,7 @@ class Query:
 class _Writing:
     """One query being written: where its literals go, and how many aliases it has used, nested queries included."""
 
-    placeholder: str | None
+    placeholder: Callable[[int], str] | None
     aliases: int = 0
     parameters: list[str | int | float] = field(default_factory=list)
 
@@ -79,8 +79,11 @@ class SqlWriter:
         """SQL with its literals in place."""
         return self._statement(tree, _Writing(None))
 
-    def write_bound(self, tree: Node, placeholder: str = "?") -> Query:
-        """SQL with a placeholder for each literal, and the literals."""
+    def write_bound(self, tree: Node, placeholder: Callable[[int], str] = lambda _: "?") -> Query:
+        """SQL with a placeholder for each literal, and the literals; `placeholder` gives the one at a position from 1.
+
+        A guarded connection knows its own: `write_bound(tree, connection.placeholder)`.
+        """
         writing = _Writing(placeholder)
         sql = self._statement(tree, writing)
         return Query(sql, tuple(writing.parameters))
@@ -257,7 +260,7 @@ class SqlWriter:
                 value = float(value)  # as SQLite reads it
         if writing.placeholder is not None:
             writing.parameters.append(value)
-            return writing.placeholder
+            return writing.placeholder(len(writing.parameters))
         if not isinstance(value, str):
             return literal.text
         if "\0" in value:

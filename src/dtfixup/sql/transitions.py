@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dtfixup.errors import SqlError
-from dtfixup.sql.grammar import REDUCE, VALUE_KINDS, Choice, ColumnKind, Grammar, sql_grammar
+from dtfixup.sql.grammar import REDUCE, Choice, ColumnKind, Grammar, kind_index, sql_grammar
 from dtfixup.sql.schema import ColumnType, Schema
 from dtfixup.sql.tree import Child, Literal, Node
 
@@ -103,7 +103,7 @@ def _check(action: Action, state: int, grammar: Grammar) -> None:
         case SelectColumn() if choice is Choice.COLUMN:
             return
         case SelectValue(literal) if (
-            choice is Choice.VALUE and grammar.values_SK[state, VALUE_KINDS.index(literal.kind)]
+            choice is Choice.VALUE and grammar.values_SK[state, kind_index(literal.kind, literal.text)]
         ):
             return
     said = grammar.rules[action.rule] if isinstance(action, ApplyRule) else str(action)
@@ -116,7 +116,7 @@ class Walk:
     def __init__(self, grammar: Grammar | None = None) -> None:
         self.grammar = grammar or sql_grammar()
         self.actions: list[Action] = []
-        self._open: list[tuple[int, int]] = [(self.grammar.start, -1)]
+        self._open: list[int] = [self.grammar.start]
         self._states: list[int] = []
 
     @property
@@ -126,32 +126,30 @@ class Walk:
     @property
     def state(self) -> int:
         """The state of the next action."""
-        return self._open[-1][0]
+        return self._open[-1]
 
     @property
     def pending(self) -> tuple[int, ...]:
         """All open states, the next one last."""
-        return tuple(state for state, _ in self._open)
+        return tuple(self._open)
 
     def take(self, action: Action) -> None:
         """Take one action."""
         if not self._open:
             raise SqlError("the query is complete; no action can follow")
         _check(action, self.state, self.grammar)
-        state, _ = self._open.pop()
-        index = len(self.actions)
+        state = self._open.pop()
         self.actions.append(action)
         self._states.append(state)
         if isinstance(action, ApplyRule):
-            self._open += [(child, index) for child in reversed(self.grammar.children(state, action.rule))]
+            self._open += reversed(self.grammar.children(state, action.rule))
 
     def tree(self) -> Node:
         """The tree of a finished walk."""
         if self._open:
             raise SqlError(f"the query is not complete: {self.grammar.states[self.state]} is open")
-        built, used = self._built(0)
-        if used != len(self.actions) or not isinstance(built, Node):
-            raise SqlError("the actions do not make one query")
+        built, _ = self._built(0)
+        assert isinstance(built, Node)  # the start is not optional
         return built
 
     def _built(self, index: int) -> tuple[Child, int]:
@@ -195,7 +193,7 @@ class Masks:
         return self.grammar.columns_SK[states_B][:, self.kinds_C]
 
     def values(self, states_B: NDArray[np.integer], kinds_V: NDArray[np.integer]) -> NDArray[np.bool_]:
-        """[B, V]: legal candidates, by the index of their kind in `VALUE_KINDS`."""
+        """[B, V]: legal candidates, by `kind_index`."""
         return self.grammar.values_SK[states_B][:, kinds_V]
 
 
@@ -210,7 +208,7 @@ def first_illegal(steps: Sequence[Step], masks: Masks, limit: int = STEP_LIMIT) 
             case SelectColumn(column):
                 is_legal = masks.columns(state)[0, column]
             case SelectValue(literal):
-                is_legal = masks.values(state, np.array([VALUE_KINDS.index(literal.kind)]))[0, 0]
+                is_legal = masks.values(state, np.array([kind_index(literal.kind, literal.text)]))[0, 0]
         if not is_legal:
             return index
         walk.take(step.action)

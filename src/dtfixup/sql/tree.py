@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeAlias
 
+from dtfixup.errors import SqlError
 from dtfixup.sql.grammar import REDUCE, Choice, ValueKind, sql_grammar
 from dtfixup.sql.schema import Schema
 
@@ -42,6 +43,8 @@ Occurrence: TypeAlias = tuple[int, int]
 
 OCCURRENCES = {"Column": 1, "Again": 2, "Third": 3}
 """Expressions that are a column, and the occurrence of its table they mean."""
+
+_RULE_OF = {which: rule for rule, which in OCCURRENCES.items()}
 
 GROUPINGS = {"By": 1, "ByThen": 1, "ByAgain": 2, "ByAgainThen": 2}
 """Rules that group by a column, and the occurrence of its table they mean."""
@@ -96,3 +99,11 @@ def nodes(node: Node) -> Iterator[Node]:
 def literals(node: Node) -> Iterator[Literal]:
     """Every literal of a tree, nested queries included, in reading order."""
     return (child for part in nodes(node) for child in part.children if isinstance(child, Literal))
+
+
+def refer(reference: Reference) -> Node:
+    """The expression that is a column of an occurrence."""
+    column, which = reference
+    if which not in _RULE_OF:
+        raise SqlError(f"a table occurs {which} times in one FROM clause; the grammar knows {len(_RULE_OF)}")
+    return Node(_RULE_OF[which], (column,))

@@ -4,11 +4,11 @@ In: a schema. Out: trees made of legal actions only. They test the claim behind 
 chooses, it ends within the step limit in SQL that a database accepts.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from dtfixup.sql.grammar import VALUE_KINDS, Choice, ColumnKind, ValueKind
+from dtfixup.sql.grammar import Choice, ColumnKind, ValueKind, kind_index
 from dtfixup.sql.schema import Schema
 from dtfixup.sql.transitions import STEP_LIMIT, ApplyRule, Masks, SelectColumn, SelectValue, Walk, column_kinds
 from dtfixup.sql.tree import Literal, Node
@@ -21,28 +21,31 @@ LITERALS = (
 )
 
 
-def random_trees(
-    schema: Schema,
-    seed: int,
-    kinds: Sequence[ColumnKind] | None = None,
+def legal_walk(
+    masks: Masks,
+    choose: Callable[[Sequence[int]], int],
     literals: Sequence[Literal] = LITERALS,
     limit: int = STEP_LIMIT,
-) -> Iterator[Node]:
+) -> Walk:
+    """A finished derivation, every action chosen by `choose` among the legal ones."""
+    kinds_V = np.array([kind_index(literal.kind, literal.text) for literal in literals])
+    walk = Walk(masks.grammar)
+    while not walk.finished:
+        state_B = np.array([walk.state])
+        match masks.grammar.states[walk.state].choice:
+            case Choice.RULE:
+                room_B = np.array([masks.room(len(walk.actions), walk.pending, limit)])
+                walk.take(ApplyRule(choose(masks.rules(state_B, room_B)[0].nonzero()[0].tolist())))
+            case Choice.COLUMN:
+                walk.take(SelectColumn(choose(masks.columns(state_B)[0].nonzero()[0].tolist())))
+            case Choice.VALUE:
+                walk.take(SelectValue(literals[choose(masks.values(state_B, kinds_V)[0].nonzero()[0].tolist())]))
+    return walk
+
+
+def random_trees(schema: Schema, seed: int, kinds: Sequence[ColumnKind] | None = None) -> Iterator[Node]:
     """Trees without end, every action drawn evenly from the legal ones."""
     random = np.random.default_rng(seed)
     masks = Masks(column_kinds(schema) if kinds is None else kinds)
-    value_kinds = np.array([VALUE_KINDS.index(literal.kind) for literal in literals])
     while True:
-        walk = Walk(masks.grammar)
-        while not walk.finished:
-            state = np.array([walk.state])
-            match masks.grammar.states[walk.state].choice:
-                case Choice.RULE:
-                    room = np.array([masks.room(len(walk.actions), walk.pending, limit)])
-                    walk.take(ApplyRule(int(random.choice(masks.rules(state, room)[0].nonzero()[0]))))
-                case Choice.COLUMN:
-                    walk.take(SelectColumn(int(random.choice(masks.columns(state)[0].nonzero()[0]))))
-                case Choice.VALUE:
-                    chosen = int(random.choice(masks.values(state, value_kinds)[0].nonzero()[0]))
-                    walk.take(SelectValue(literals[chosen]))
-        yield walk.tree()
+        yield legal_walk(masks, lambda options: int(random.choice(options))).tree()
