@@ -157,6 +157,7 @@ def _write_figures(
     started = time.monotonic()
     figures = measure(data, splits, verdicts=verdicts, walks=walks, workers=workers)
     command = f"dtfixup sql prepare --data DIR --out DIR --encoder {encoder} --splits {','.join(splits)} --report FILE"
+    command += f" --walks {walks}" + (" --verdicts FILE" if verdicts is not None else "")
     record = provenance(
         "sql-prepare",
         command,
