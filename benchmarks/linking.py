@@ -1,6 +1,6 @@
 """Linking and literal candidates on a dataset in Spider's layout: how good, and how many seconds of one core.
 
-    python benchmarks/linking.py --data DIR [--splits train dev] [--missed N] [--cached]
+    python benchmarks/linking.py [--data DIR] [--splits train dev] [--missed N] [--cached]
 
 Prints JSON. Content indexes are built anew and held in memory unless `--cached`; `--missed N` adds the first N
 questions with a literal that no candidate covers.
@@ -8,6 +8,7 @@ questions with a literal that no candidate covers.
 
 import argparse
 import json
+import os
 import time
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,15 @@ from dtfixup.sql.content import ContentIndex, open_content
 from dtfixup.sql.dataset import Dataset, open_dataset
 from dtfixup.sql.link_figures import LinkFigures, read_gold
 from dtfixup.sql.linking import link
+from dtfixup.sql.sample import sample_folder
 from dtfixup.sql.values import candidates
 from dtfixup.sql.words import split_words
+
+
+def default_data() -> Path:
+    """Spider where it is, the sample dataset elsewhere."""
+    folder = Path(os.environ.get("DTFIXUP_DATA", "../shared/data")) / "spider"
+    return folder if folder.is_dir() else sample_folder()
 
 
 class Clock:
@@ -63,7 +71,7 @@ def measure(
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True, help="a folder in Spider's layout")
+    parser.add_argument("--data", type=Path, default=default_data())
     parser.add_argument("--splits", nargs="+", default=["train", "dev"])
     parser.add_argument("--missed", type=int, default=0)
     parser.add_argument("--cached", action="store_true", help="keep content indexes in the cache folder")
