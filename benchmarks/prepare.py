@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from linking import default_data
+
 from dtfixup.encoders import load_tokenizer
 from dtfixup.errors import SqlError
 from dtfixup.experiments.provenance import peak_memory_gib
@@ -21,7 +23,6 @@ from dtfixup.sql.dataset import open_dataset
 from dtfixup.sql.inputs import describe_database
 from dtfixup.sql.linking import link
 from dtfixup.sql.prepare import prepare
-from dtfixup.sql.sample import sample_folder
 from dtfixup.sql.sql_reader import SqlReader
 from dtfixup.sql.transitions import steps_of
 from dtfixup.sql.values import candidates
@@ -51,12 +52,6 @@ def main() -> None:
     if options.json:
         numbers = {"seconds": whole, "peak_gib": peak, "mib": size / 2**20, "stages": stages}
         options.json.write_text(json.dumps(numbers, indent=1))
-
-
-def default_data() -> Path:
-    """Spider where it is, the sample dataset elsewhere."""
-    folder = Path(os.environ.get("DTFIXUP_DATA", "../shared/data")) / "spider"
-    return folder if folder.is_dir() else sample_folder()
 
 
 def by_stage(data: Path) -> dict[str, float]:

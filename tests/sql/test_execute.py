@@ -356,6 +356,7 @@ def test_a_lock_of_another_session_is_waited_for_until_the_deadline(kind: str, r
     ],
 )
 def test_nothing_is_held_after_a_statement(kind: str, lock: str, read: str, request: pytest.FixtureRequest) -> None:
+    """The lock waits for nobody: it raises where anything is still held."""
     engine = create_engine(request.getfixturevalue(f"fresh_{kind}"))
     with engine.begin() as connection:
         connection.execute(text("CREATE TABLE pets (id INT)"))

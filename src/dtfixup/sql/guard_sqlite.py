@@ -14,6 +14,7 @@ from typing import Any, Final
 from dtfixup.errors import GuardError, RefusedError, TooMuchDataError
 from dtfixup.sql.guard import Clock, GuardedConnection, Limits, Rows, Value, size_of
 from dtfixup.sql.guard_text import MAX_STATEMENT, Dialect
+from dtfixup.sql.schema import quoted
 
 # A step that copies the longest allowed value takes about a millisecond. Looking at the clock every 100 steps makes
 # a scan about a tenth slower; every 10 steps would make it twice as slow.
@@ -191,9 +192,8 @@ def _wake_virtual_tables(connection: sqlite3.Connection) -> None:
     """Full-text and other virtual tables declare their columns at first use, which the authorizer would refuse."""
     virtual = connection.execute("SELECT name FROM sqlite_master WHERE sql LIKE 'CREATE VIRTUAL TABLE%'").fetchall()
     for name in [name for (name,) in virtual] + ["json_each", "json_tree"]:
-        quoted = name.replace('"', '""')
         with suppress(sqlite3.DatabaseError):  # of a module that this build lacks: a query of it will say so
-            connection.execute(f'SELECT 1 FROM "{quoted}" LIMIT 0').close()
+            connection.execute(f"SELECT 1 FROM {quoted(name)} LIMIT 0").close()
 
 
 _READING: Final = frozenset(

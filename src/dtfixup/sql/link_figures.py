@@ -45,7 +45,8 @@ def read_gold(query: str, schema: Schema) -> Gold:
     except sqlglot.errors.SqlglotError as error:
         raise SqlError(f"the query cannot be read: {query!r}: {error}") from None
     names = {column.name.lower() for column in schema.columns}
-    tables = {schema.table_index.get(table.name.lower()) for table in tree.find_all(exp.Table)}
+    read = (table.name.lower() for table in tree.find_all(exp.Table))
+    tables = frozenset(schema.table_index[name] for name in read if name in schema.table_index)
     columns: set[int] = set()
     literals = []
     for node in tree.walk():
@@ -56,7 +57,7 @@ def read_gold(query: str, schema: Schema) -> Gold:
                 literals.append(_literal(node, node.name, True, schema))
             elif (index := _column_of(node, schema)) is not None and not _is_in_join(node):
                 columns.add(index)
-    return Gold(frozenset(tables - {None}), frozenset(columns), tuple(literals))  # type: ignore[arg-type]
+    return Gold(tables, frozenset(columns), tuple(literals))
 
 
 def _literal(node: exp.Expression, text: str, is_text: bool, schema: Schema) -> Literal:

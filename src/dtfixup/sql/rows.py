@@ -17,7 +17,7 @@ import sqlalchemy as sa
 
 from dtfixup.errors import DataError, SchemaError
 from dtfixup.sql.engines import describe, open_engine, reason_of, sqlite_path
-from dtfixup.sql.schema import Column, ColumnType, Schema, Table
+from dtfixup.sql.schema import Column, ColumnType, Schema, Table, quoted
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ def _read_from_file(schema: Schema, path: Path, limits: Limits) -> tuple[ColumnV
         def count(table: Table) -> int:
             if _is_internal(table):
                 return 0
-            rows = f"SELECT 1 FROM {_quoted(table.name)} LIMIT {limits.rows + 1}"
+            rows = f"SELECT 1 FROM {quoted(table.name)} LIMIT {limits.rows + 1}"
             (counted,) = connection.execute(f"SELECT COUNT(*) FROM ({rows})").fetchone()
             return int(counted)
 
@@ -109,7 +109,7 @@ def _read_from_file(schema: Schema, path: Path, limits: Limits) -> tuple[ColumnV
             if _is_internal(table):
                 return ()
             # The table's name stands before the column's: alone, SQLite takes an unknown quoted name for a text.
-            source, item = _quoted(table.name), f"{_quoted(table.name)}.{_quoted(column.name)}"
+            source, item = quoted(table.name), f"{quoted(table.name)}.{quoted(column.name)}"
             if is_cut:
                 source, item = f"(SELECT {item} AS item FROM {source} LIMIT {limits.rows})", "item"
             short = f"substr({item}, 1, {limits.length + 1})"  # enough to see that a text is too long
@@ -122,10 +122,6 @@ def _read_from_file(schema: Schema, path: Path, limits: Limits) -> tuple[ColumnV
 def _is_internal(table: Table) -> bool:
     """Whether SQLite keeps this table for itself: a schema may list it, but nobody asks for its rows."""
     return table.name.lower().startswith("sqlite_")
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
 
 
 def _read_from_server(schema: Schema, database: str, limits: Limits) -> tuple[ColumnValues, ...]:

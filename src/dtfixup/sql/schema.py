@@ -140,6 +140,15 @@ def _find(name: str, candidates: Sequence[tuple[int, str]], what: str) -> int | 
     return close[0][0] if close else None
 
 
+def quoted(name: str) -> str:
+    """A name as SQL writes any name at all.
+
+    >>> print(quoted('say "hi"'))
+    "say ""hi""\"
+    """
+    return '"' + name.replace('"', '""') + '"'
+
+
 def assemble(
     database: str,
     tables: Sequence[Table],

@@ -4,7 +4,6 @@ In: an expression, and the tables its columns may come from. Out: its node, or a
 grammar.
 """
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
@@ -14,7 +13,7 @@ from sqlglot import exp
 from dtfixup.errors import SqlError
 from dtfixup.sql.grammar import ValueKind
 from dtfixup.sql.schema import Schema
-from dtfixup.sql.tree import Literal, Node, Occurrence, Reference, refer
+from dtfixup.sql.tree import MAX_DIGITS, PLAIN_NUMBER, Literal, Node, Occurrence, Reference, refer
 
 STAR = -1
 """Stands for `*` until it is known which table's `*` it is."""
@@ -35,8 +34,6 @@ _COMPARISONS: dict[type[exp.Expr], str] = {
     exp.GTE: "GreaterEqual",
 }
 _NEGATIONS = {"Like": "NotLike", "In": "NotIn", "OneOf": "NoneOf", "IsNull": "NotNull"}
-_MAX_DIGITS = 300
-_PLAIN = re.compile(rf"(0|[1-9][0-9]{{0,{_MAX_DIGITS}}})(\.[0-9]{{1,{_MAX_DIGITS}}})?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,12 +221,12 @@ def _negated(node: Node) -> Node:
 
 def _plain(number: str) -> str:
     """A number without exponent, leading zeros or a dot at its end."""
-    if _PLAIN.fullmatch(number):
+    if PLAIN_NUMBER.fullmatch(number):
         return number
     try:
         value = Decimal(number)
     except InvalidOperation:
         raise SqlError(f"the number {number} is not in the grammar: decimal ones are") from None
-    if not value.is_finite() or abs(value.adjusted()) > _MAX_DIGITS:
-        raise SqlError(f"a number of more than {_MAX_DIGITS} digits is not in the grammar")
+    if not value.is_finite() or abs(value.adjusted()) > MAX_DIGITS:
+        raise SqlError(f"a number of more than {MAX_DIGITS} digits is not in the grammar")
     return f"{value:f}"

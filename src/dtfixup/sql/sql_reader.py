@@ -15,7 +15,7 @@ from dtfixup.sql.joins import Condition, Join, Joiner
 from dtfixup.sql.schema import Schema
 from dtfixup.sql.sources import find_source, infers
 from dtfixup.sql.sql_expressions import STAR, ExpressionReader, Scope, bare, flat
-from dtfixup.sql.tree import Child, Node, Occurrence, occurrences, source_rules, statement_rules
+from dtfixup.sql.tree import Child, Node, Occurrence, nodes, occurrences
 
 _MAX_DEPTH = 100
 _QUOTES_STRINGS = {"sqlite", "mysql"}
@@ -73,11 +73,11 @@ class SqlReader:
         return statement
 
     def _set_operation(self, query: exp.SetOperation, *, nested: bool) -> Node:
-        _check_set_operation(query)
         left, right = query.this, query.expression
         if isinstance(left, exp.Subquery):  # sqlglot's way to keep SQLite's order of operations, from left to right
             left = left.this
         if isinstance(left, exp.SetOperation):
+            _check_set_operation(left)
             first = self._set_operation(left, nested=nested)
         else:
             first = self._member(left, nested=nested)
@@ -164,7 +164,7 @@ class SqlReader:
     def _star_tables(self, node: Node, joins: tuple[Join, ...]) -> list[int]:
         """Tables for `*`, best first: one that no column names, then one whose rows are the join's rows."""
         tables = list(dict.fromkeys(join.table for join in joins))
-        if not any(child == STAR for child in _leaves(node)):
+        if not any(STAR in part.children for part in nodes(node)):
             return tables[:1]
         named = {table for table, _ in occurrences(_without_star(node), self.schema)}
         columns = self.schema.columns
@@ -346,15 +346,6 @@ def _unaliased(key: exp.Expr, query: exp.Select) -> exp.Expr:
             if isinstance(item, exp.Alias) and item.alias.lower() == key.name.lower():
                 return item.this
     return key
-
-
-def _leaves(node: Node) -> Iterable[Child]:
-    for child in node.children:
-        if isinstance(child, Node):
-            if child.rule not in statement_rules() and child.rule not in source_rules():
-                yield from _leaves(child)
-        else:
-            yield child
 
 
 def _with_star(node: Node, star: int) -> Node:

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from dtfixup.errors import SqlError
 from dtfixup.sql.grammar import ValueKind
 from dtfixup.sql.joins import Join, Joiner
-from dtfixup.sql.schema import ColumnType, Schema
-from dtfixup.sql.tree import GROUPINGS, OCCURRENCES, Child, Literal, Node, Occurrence, occurrences
+from dtfixup.sql.schema import ColumnType, Schema, quoted
+from dtfixup.sql.tree import GROUPINGS, OCCURRENCES, PLAIN_NUMBER, Child, Literal, Node, Occurrence, occurrences
 
 _COMPARISONS = {
     "Equal": "=",
@@ -26,8 +26,6 @@ _ARITHMETIC = {"Add": "+", "Subtract": "-", "Multiply": "*", "Divide": "/"}
 _AGGREGATES = {"Count", "Max", "Min", "Sum", "Avg"}
 _PATTERNS = {"Contains": "%{}%", "StartsWith": "{}%", "EndsWith": "%{}", "Matches": "{}"}
 _BARE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?")
-_MAX_DIGITS = 300
 _INT64 = range(-(2**63), 2**63)
 _NUMERIC_TYPES = {ColumnType.NUMBER, ColumnType.BOOLEAN}
 
@@ -254,7 +252,7 @@ class SqlWriter:
     def _literal(self, literal: Literal, writing: _Writing, *, number: bool | None) -> str:
         is_number = literal.kind is ValueKind.NUMBER if number is None else number
         value: str | int | float = literal.text
-        if is_number and len(literal.text) <= _MAX_DIGITS and _NUMBER.fullmatch(literal.text):
+        if is_number and PLAIN_NUMBER.fullmatch(literal.text):
             value = float(literal.text) if "." in literal.text else int(literal.text)
             if isinstance(value, int) and value not in _INT64:
                 value = float(value)  # as SQLite reads it
@@ -273,7 +271,7 @@ class SqlWriter:
             return name
         if "\0" in name:
             raise SqlError(f"the name {name!r} holds a NUL character, which no database can name")
-        return '"' + name.replace('"', '""') + '"'
+        return quoted(name)
 
 
 class _Names:

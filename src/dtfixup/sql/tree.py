@@ -4,6 +4,7 @@
 actions and back. Here are the nodes, and what a query says about its own tables.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -12,6 +13,10 @@ from typing import TypeAlias
 from dtfixup.errors import SqlError
 from dtfixup.sql.grammar import REDUCE, Choice, ValueKind, sql_grammar
 from dtfixup.sql.schema import Schema
+
+MAX_DIGITS = 300
+PLAIN_NUMBER = re.compile(rf"-?(0|[1-9][0-9]{{0,{MAX_DIGITS}}})(\.[0-9]{{1,{MAX_DIGITS}}})?")
+"""Numbers as literals hold them: no exponent, no leading zero, no dot at the end."""
 
 
 @dataclass(frozen=True, slots=True)

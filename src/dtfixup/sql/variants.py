@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from dtfixup.errors import DataError
 from dtfixup.sql.planting import Planter, near
-from dtfixup.sql.schema import ColumnType, ForeignKey, Schema
+from dtfixup.sql.schema import ColumnType, ForeignKey, Schema, quoted
 from dtfixup.sql.witnesses import Literal, Witness
 
 _READ_ROWS: Final = 2000
@@ -105,14 +105,14 @@ def read_content(database: str | Path, schema: Schema) -> Content:
                 if name.lower() not in tables:
                     continue
                 stored.add(table)
-                for _, column_name, kind, *_, hidden in connection.execute(f"PRAGMA table_xinfo({_quoted(name)})"):
+                for _, column_name, kind, *_, hidden in connection.execute(f"PRAGMA table_xinfo({quoted(name)})"):
                     place = schema.column_index.get((table, column_name.lower()))
                     if place is not None:
                         declared[place] = kind.upper()
                         computed |= {place} if hidden else set()
                 indices += _unique_indices(connection, schema, table)
-                listed = ", ".join(_quoted(schema.columns[column].name) for column in own[1:])
-                rows = connection.execute(f"SELECT {listed} FROM {_quoted(name)} LIMIT {_READ_ROWS}").fetchall()
+                listed = ", ".join(quoted(schema.columns[column].name) for column in own[1:])
+                rows = connection.execute(f"SELECT {listed} FROM {quoted(name)} LIMIT {_READ_ROWS}").fetchall()
                 for column, column_values in zip(own[1:], zip(*rows, strict=True), strict=False):
                     values[column] = column_values
         except sqlite3.Error as error:
@@ -124,9 +124,9 @@ def read_content(database: str | Path, schema: Schema) -> Content:
 
 
 def _unique_indices(connection: sqlite3.Connection, schema: Schema, table: int) -> Iterator[tuple[int, ...]]:
-    listed = connection.execute(f"PRAGMA index_list({_quoted(schema.tables[table].name)})").fetchall()
+    listed = connection.execute(f"PRAGMA index_list({quoted(schema.tables[table].name)})").fetchall()
     for _, index, is_unique, _, is_partial in listed:
-        names = [row[2] for row in connection.execute(f"PRAGMA index_info({_quoted(index)})")]
+        names = [row[2] for row in connection.execute(f"PRAGMA index_info({quoted(index)})")]
         columns = [schema.column_index.get((table, (name or "").lower())) for name in names]
         found = tuple(column for column in columns if column is not None)
         if is_unique and not is_partial and len(found) == len(names):
@@ -162,9 +162,9 @@ def _write(content: Content, tables: dict[int, list[tuple[Any, ...]]], path: Pat
             connection.execute(statement)
         for table, rows in tables.items():
             columns = [column for column in schema.columns_of[table][1:] if column not in content.computed]
-            names = ", ".join(_quoted(schema.columns[column].name) for column in columns)
+            names = ", ".join(quoted(schema.columns[column].name) for column in columns)
             marks = ", ".join("?" * len(columns))
-            insert = f"INSERT INTO {_quoted(schema.tables[table].name)} ({names}) VALUES ({marks})"
+            insert = f"INSERT INTO {quoted(schema.tables[table].name)} ({names}) VALUES ({marks})"
             for row in rows:
                 # A row that breaks a constraint the schema does not know of, or does not fit, is left out.
                 with suppress(sqlite3.IntegrityError, OverflowError):
@@ -328,7 +328,3 @@ class _Builder:
                 kept.append(row)
                 seen |= {mark for mark in marks if None not in mark}
         return kept
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
