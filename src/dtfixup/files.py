@@ -1,9 +1,12 @@
 """Files are written whole or not at all: to a temporary neighbour first, then renamed."""
 
+import hashlib
 import json
 import os
 import tempfile
 from collections.abc import Callable
+from functools import lru_cache
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +33,16 @@ def write_json(path: str | Path, content: Any) -> Path:
     """JSON of plain numbers: NaN and infinity are refused, since other readers do not know them."""
     text = json.dumps(content, indent=1, allow_nan=False) + "\n"
     return write_atomically(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+
+
+@lru_cache
+def package_digest(package: str) -> str:
+    """A hash of a package's own code and data files: what its code made is stale when the code is another."""
+    digest = hashlib.sha256()
+    kept = (file for file in files(package).iterdir() if file.name.endswith((".py", ".txt", ".yaml")))
+    for file in sorted(kept, key=lambda file: file.name):
+        digest.update(file.name.encode() + file.read_bytes())
+    return digest.hexdigest()
 
 
 def read_json(path: str | Path) -> Any:

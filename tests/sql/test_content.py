@@ -171,6 +171,13 @@ def test_a_changed_database_is_read_again(cache: Path, database: Path, journal: 
         assert open_content(SCHEMA, database).whole("vinyl") == [Hit(1, "Vinyl")]
 
 
+def test_an_index_of_other_code_is_not_used(cache: Path, database: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    open_content(SCHEMA, database)
+    monkeypatch.setattr("dtfixup.sql.content.package_digest", lambda package: f"{package} of tomorrow")
+    open_content(SCHEMA, database)
+    assert len(list(cache.iterdir())) == 2
+
+
 def test_other_limits_and_names_have_files_of_their_own(cache: Path, database: Path) -> None:
     open_content(SCHEMA, database)
     assert len(open_content(SCHEMA, database, Limits(values=1)).columns[1].values) == 1

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from dtfixup.errors import DataError
-from dtfixup.files import cache_folder, write_atomically
+from dtfixup.files import cache_folder, package_digest, write_atomically
 from dtfixup.sql.dates import are_clocks, date_form
 from dtfixup.sql.engines import sqlite_path
 from dtfixup.sql.quantities import plain_number
@@ -262,14 +262,13 @@ def open_content(
     return index
 
 
-_FORM_ON_DISK = 1
 _LARGEST_HASHED = 1 << 30
 _MOST_FILES = 500
 
 
 def _key(schema: Schema, path: Path, limits: Limits) -> str:
     """What the index depends on: stored bytes, names, limits, and the knowledge and code that made it."""
-    made_of = [_FORM_ON_DISK, metadata.version("simplemma"), asdict(limits), world().digest]
+    made_of = [metadata.version("simplemma"), asdict(limits), package_digest("dtfixup.sql")]
     names = [(schema.tables[column.table].name, column.name) for column in schema.columns]
     digest = hashlib.sha256(json.dumps([made_of, names]).encode())
     for file in (path, path.with_name(path.name + "-wal")):

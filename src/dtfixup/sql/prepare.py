@@ -13,7 +13,6 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from importlib import metadata
-from importlib.resources import files
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ import numpy as np
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from dtfixup.errors import DataError, SqlError
-from dtfixup.files import read_json, write_atomically
+from dtfixup.files import package_digest, read_json, write_atomically
 from dtfixup.sql.assembly import assemble_parts
 from dtfixup.sql.content import open_content
 from dtfixup.sql.dataset import Dataset, Example, open_dataset
@@ -117,12 +116,9 @@ def _data_hash(dataset: Dataset, examples: Mapping[str, Sequence[Example]]) -> s
 
 def _fingerprint(dataset: Dataset, examples: Mapping[str, Sequence[Example]], tokenizer: str) -> str:
     """A hash of all that the result is made from: data, tokenizer, this package's code, versions of libraries."""
-    digest = hashlib.sha256(f"{FORMAT} {_data_hash(dataset, examples)} {tokenizer}".encode())
-    sources = (file for file in files("dtfixup.sql").iterdir() if file.name.endswith((".py", ".txt", ".yaml")))
-    for file in sorted(sources, key=lambda file: file.name):
-        digest.update(file.name.encode() + file.read_bytes())
-    digest.update(" ".join(f"{name}=={metadata.version(name)}" for name in _LIBRARIES).encode())
-    return digest.hexdigest()
+    libraries = [f"{name}=={metadata.version(name)}" for name in _LIBRARIES]
+    made_of = [str(FORMAT), _data_hash(dataset, examples), tokenizer, package_digest("dtfixup.sql"), *libraries]
+    return hashlib.sha256(" ".join(made_of).encode()).hexdigest()
 
 
 def _is_done(folder: Path, fingerprint: str) -> bool:

@@ -3,7 +3,6 @@
 In: `world.yaml`, which explains its own form. Out: `World`, looked up by what is said and by what is stored.
 """
 
-import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -56,8 +55,6 @@ class World:
     """Lemmas of column names by the lemma that asks for them."""
     longest: int
     """The number of words of the longest form."""
-    digest: str
-    """A hash of the text this was read from."""
 
     @property
     def yes(self) -> Concept:
@@ -129,7 +126,6 @@ def read_world(text: str) -> World:
         {form: frozenset(found) for form, found in topics.items()},
         {word: tuple(names) for word, names in asked.items()},
         longest,
-        hashlib.sha256(text.encode()).hexdigest(),
     )
 
 
