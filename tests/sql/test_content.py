@@ -1,7 +1,10 @@
 """The index of a database's content, and its files on disk."""
 
+import errno
 import os
 import sqlite3
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
@@ -219,6 +222,85 @@ def test_what_is_in_use_stays(cache: Path, database: Path, monkeypatch: pytest.M
         os.utime(unused, (1, 1))
     open_content(SCHEMA, database, Limits(values=2))
     assert used in cache.iterdir()
+
+
+def test_a_file_that_another_process_removed_is_not_there(
+    cache: Path, database: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_MOST_FILES", 2)
+    glob = Path.glob
+
+    def glob_and_more(folder: Path, pattern: str) -> Iterator[Path]:
+        yield folder / "vanished.json"
+        yield from glob(folder, pattern)
+
+    monkeypatch.setattr(Path, "glob", glob_and_more)
+    for values in (1, 2, 3):
+        open_content(SCHEMA, database, Limits(values=values))
+    assert len(list(cache.iterdir())) == 2
+
+
+def test_a_file_that_is_removed_while_it_is_read_is_built_again_and_not_left_empty(
+    cache: Path, database: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    built = open_content(SCHEMA, database)
+    (file,) = cache.iterdir()
+    read = Path.read_text
+
+    def read_and_remove(path: Path, encoding: str) -> str:
+        text = read(path, encoding=encoding)
+        path.unlink()
+        return text
+
+    monkeypatch.setattr(Path, "read_text", read_and_remove)
+    assert module._load(file) is None
+    assert not file.exists()
+    monkeypatch.undo()
+    monkeypatch.setenv("DTFIXUP_CACHE", str(cache.parent))
+    assert open_content(SCHEMA, database) == built
+
+
+def test_a_file_that_is_being_written_stays_and_an_abandoned_one_goes(
+    cache: Path, database: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_MOST_FILES", 1)
+    written, abandoned = cache / ".a-1.json", cache / ".a-2.json"
+    cache.mkdir(parents=True)
+    for file in (written, abandoned):
+        file.touch()
+    os.utime(abandoned, (0, 0))
+    open_content(SCHEMA, database)
+    assert written.exists()
+    assert not abandoned.exists()
+
+
+def test_a_file_that_cannot_be_looked_at_is_an_error(
+    cache: Path, database: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    open_content(SCHEMA, database)
+    stat = Path.stat
+
+    def refuse(path: Path, *, follow_symlinks: bool = True) -> os.stat_result:
+        if path.parent == cache and path.suffix == ".json":
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return stat(path, follow_symlinks=follow_symlinks)
+
+    monkeypatch.setattr(Path, "stat", refuse)
+    with pytest.raises(DataError, match="cannot hold cached files: Permission denied; set DTFIXUP_CACHE"):
+        open_content(SCHEMA, database, Limits(values=1))
+
+
+def test_several_workers_may_make_room_at_once(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_MOST_FILES", 16)
+    index = _index(["a", "b"])
+
+    def save(worker: int) -> None:
+        for number in range(100):
+            module._save(index, cache / f"{worker}-{number}.json")
+
+    with ThreadPoolExecutor(4) as workers:
+        list(workers.map(save, range(4)))
+    assert 0 < len(list(cache.iterdir())) <= 16 + 4
 
 
 def test_a_cache_that_cannot_be_written_is_an_error(

@@ -7,13 +7,16 @@ of the database file, so that a changed database gives a new index; a damaged fi
 import hashlib
 import itertools
 import json
+import os
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from functools import cached_property, lru_cache
 from importlib import metadata
 from pathlib import Path
+from time import time
 from typing import Any
 
 from dtfixup.errors import DataError
@@ -264,6 +267,7 @@ def open_content(
 
 _LARGEST_HASHED = 1 << 30
 _MOST_FILES = 500
+_ABANDONED = 3600.0  # seconds after which nobody goes on writing a temporary file
 
 
 def _key(schema: Schema, path: Path, limits: Limits) -> str:
@@ -287,13 +291,23 @@ def _save(index: ContentIndex, path: Path) -> None:
     text = _dump(index)
     try:
         write_atomically(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
-        files = sorted(path.parent.glob("*.json"), key=lambda file: file.stat().st_mtime_ns)
-        for old in files[:-_MOST_FILES]:
+        for old in _oldest_first(path.parent)[:-_MOST_FILES]:
             old.unlink(missing_ok=True)
     except OSError as error:
         raise DataError(
             f"{path.parent} cannot hold cached files: {error.strerror}; set DTFIXUP_CACHE to a folder that can"
         ) from None
+
+
+def _oldest_first(folder: Path) -> list[Path]:
+    """The cached files by their last use, less those that other processes write, rename or remove meanwhile."""
+    used: list[tuple[float, Path]] = []
+    for file in folder.glob("*.json"):
+        with suppress(FileNotFoundError):
+            last_use = file.stat().st_mtime
+            if not file.name.startswith(".") or last_use < time() - _ABANDONED:
+                used.append((last_use, file))
+    return [file for _, file in sorted(used)]
 
 
 def _dump(index: ContentIndex) -> str:
@@ -309,7 +323,7 @@ def _load(path: Path) -> ContentIndex | None:
     """An index from disk; None where there is none or its checksum does not fit."""
     try:
         checksum, _, text = path.read_text(encoding="utf-8").partition("\n")
-        path.touch()  # what is in use is not the oldest
+        os.utime(path)  # what is in use is not the oldest; touch() would put an empty file where it was just removed
     except (OSError, UnicodeDecodeError):
         return None
     if hashlib.sha256(text.encode()).hexdigest() != checksum:
