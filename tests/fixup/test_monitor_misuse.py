@@ -35,6 +35,15 @@ def test_a_step_after_the_gradients_are_cleared_is_an_error() -> None:
             monitor.step()
 
 
+def test_a_module_before_dropout_counts_for_its_own_step_only() -> None:
+    watched, project = stack(), nn.Identity()
+    with watch(watched, dt_fixup_(watched, 1.0), before_dropout=project) as monitor:
+        watched(project(torch.randn(1, 2, 8))).sum().backward()
+        monitor.step()
+        with pytest.raises(ConfigError, match="not called"):
+            watched(torch.randn(1, 2, 8))
+
+
 def test_layers_that_are_computed_again_in_the_backward_pass_can_be_watched_before_dropout() -> None:
     project, layers = nn.Linear(8, 8), stack().layers
     report = dt_fixup_(layers, 10.0)

@@ -5,67 +5,32 @@ does not grow through depth, and while no single batch has a gradient far out of
 can train well for thousands of steps, lose one of these, and then break on one batch.
 
 In: the stack, the report of its initialisation, and a call of `step()` after each backward pass.
-Out: alerts that name the assumption that broke, and scalars for TensorBoard. The step itself only
-launches work on the device; numbers are read every `every` steps, from a copy that has arrived.
+Out: alerts that name the assumption that broke, scalars for TensorBoard, a summary. The device works alone:
+hooks and `record()` launch the same kernels on the same memory in every step, and even the slot of a step's
+row is counted on the device, so CUDA graphs can hold them. The host counts steps in `advance()`, and every
+`every` steps it reads a copy that has arrived.
+
+Legend: B batch, L length, D width, K tensors of norms, S slots, one per step until they are read, C columns
+of a step: input norm, norm after each layer, gradient norm.
 """
 
 import logging
-import math
-from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from enum import StrEnum
-from statistics import median
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
 
 from dtfixup.errors import ConfigError
-from dtfixup.fixup.layers import Stack, first_module, layers_of, padding_keep, parameters_of
+from dtfixup.fixup.alerts import Alert, Assumption, Judge, ScalarWriter
+from dtfixup.fixup.layers import Stack, first_module, last_module, layers_of, padding_keep, parameters_of
 from dtfixup.fixup.norms import call_arguments, stack_input
 from dtfixup.fixup.report import FixupReport
 
 _log = logging.getLogger("dtfixup")
-
-
-class Assumption(StrEnum):
-    """What must stay true for the initialisation to keep its promise."""
-
-    INPUT_NORM = "input norm"
-    GROWTH = "growth through depth"
-    GRADIENT = "gradient norm"
-
-
-@dataclass(frozen=True)
-class Alert:
-    """An assumption that broke, and when. `value` is the ratio that `limit` bounds."""
-
-    step: int
-    assumption: Assumption
-    value: float
-    limit: float
-    message: str
-
-    def __str__(self) -> str:
-        return self.message
-
-
-@dataclass(frozen=True)
-class _Excursion:
-    """A time above a limit: its latest step, and the ratio that was last told of."""
-
-    step: int
-    worst: float
-
-    def outdone_by(self, ratio: float) -> bool:
-        return ratio > 2 * self.worst or (math.isnan(ratio) and not math.isnan(self.worst))
-
-
-class ScalarWriter(Protocol):
-    """What is used of TensorBoard's `SummaryWriter`."""
-
-    def add_scalar(self, tag: str, scalar_value: float, global_step: int) -> object: ...
 
 
 def watch(
@@ -82,6 +47,8 @@ def watch(
     max_gradient_ratio: float = 20.0,
 ) -> "Monitor":
     """Start to follow a stack; call `step()` on the result after each backward pass, before clipping.
+
+    Where the training step is captured in CUDA graphs, `step()` falls in two: see `Monitor`.
 
     Args:
         stack: the layers that `report` is about.
@@ -108,80 +75,144 @@ def watch(
         Assumption.GROWTH: max_growth,
         Assumption.GRADIENT: max_gradient_ratio,
     }
-    return Monitor(stack, report, limits, before_dropout, writer, callback, every, first_step)
+    judge = Judge(report.input_norm, limits, every, writer, callback)
+    return Monitor(stack, judge, report.padding_left_out, before_dropout, every, first_step)
+
+
+@dataclass(frozen=True)
+class _Copy:
+    """The rows of the last steps on their way to the host, sent after step `count`."""
+
+    rows_SC: Tensor
+    recorded: Tensor
+    arrival: torch.cuda.Event | None
+    count: int
 
 
 class Monitor:
-    """Made by `watch`. Use it as a context manager, or `close()` it, to read the last steps and remove the hooks."""
+    """Made by `watch`. Use it as a context manager, or `close()` it, to read the last steps and remove the hooks.
+
+    A training step in CUDA graphs, one or several that share a pool, is followed in two halves:
+
+        with monitor.warm_up():  # the passes before a capture are no steps
+            train_step()  # ends with monitor.record(), between backward and clipping
+        with torch.cuda.graph(graph):
+            train_step()
+        ...
+        graph.replay()
+        monitor.advance()  # once a step, on the stream of the replay
+    """
 
     def __init__(
         self,
         stack: Stack,
-        report: FixupReport,
-        limits: dict[Assumption, float],
+        judge: Judge,
+        wants_mask: bool,
         before_dropout: nn.Module | None,
-        writer: ScalarWriter | None,
-        callback: Callable[[Alert], object] | None,
         every: int,
         first_step: int,
     ) -> None:
-        self.alerts: list[Alert] = []
-        assert report.input_norm is not None  # watch() has refused others
-        self._stack, self._mu, self._limits, self._every = stack, report.input_norm, limits, every
-        self._wants_mask = report.padding_left_out
-        self._writer, self._callback = writer, callback
-        self._count, self._first_step = 0, first_step
+        self.keep: Tensor | None = None  # set before the forward pass, where the stack is not called with a mask
+        self._stack, self._judge, self._wants_mask = stack, judge, wants_mask
+        self._every, self._first_step, self._count = every, first_step, 0
         self._parameters = parameters_of(stack)
         layers = [layer for _, layer, _ in layers_of(stack)]
-        self._columns = 2 + len(layers)  # input norm, gradient norm, norm after each layer
-        self._now, self._steps = torch.zeros(self._columns), torch.zeros(every, self._columns)
-        self._called = False
-        self._arriving: tuple[Tensor, torch.cuda.Event | None, int] | None = None
-        self._gradients: deque[float] = deque(maxlen=max(every, 100))
-        self._excursions: dict[Assumption, _Excursion] = {}
-        self.keep: Tensor | None = None  # set before the forward pass, where the stack is not called with a mask
+        columns = 1 + len(layers) + 1
+        self._row_C, self._rows_SC = torch.zeros(columns), torch.zeros(every, columns)
+        self._recorded = torch.zeros(1, dtype=torch.long)  # steps that the device has counted
+        self._placed, self._called, self._warming = False, False, False
+        self._copy: _Copy | None = None
+        self._held: list[tuple[int, Tensor]] = []  # column and norms, between a hook and the end of the pass
+        self._held_captured = False
         self._keep: Tensor | None = None
-        enter = first_module(stack).register_forward_pre_hook(self._look_at_call, with_kwargs=True)
-        self._handles = [enter]
         self._before_dropout = before_dropout
-        self._source: Tensor | None = None
+        self._source_norms: Tensor | None = None
+        enter = first_module(stack).register_forward_pre_hook(self._look_at_call, with_kwargs=True)
+        self._handles: list[RemovableHandle] = [enter]
         if before_dropout is not None:
             self._handles.append(before_dropout.register_forward_hook(self._look_at_source))
-        for place, layer in enumerate(layers, start=2):
-            self._handles.append(layer.register_forward_hook(self._look_after(place)))
+        for column, layer in enumerate(layers, start=1):
+            self._handles.append(layer.register_forward_hook(self._look_after(column)))
+        self._handles.append(last_module(stack).register_forward_hook(self._look_at_end))
+
+    @property
+    def alerts(self) -> list[Alert]:
+        """The alerts of all steps that were read so far."""
+        return self._judge.alerts
+
+    def summary(self) -> dict[str, float]:
+        """What a result file says of the steps that were read so far; after `close()`, of all. See `Judge.summary`."""
+        return self._judge.summary()
+
+    def to(self, device: torch.device | str) -> "Monitor":
+        """Keep the rows on this device. The first pass does it too, unless it is captured in a CUDA graph."""
+        self._row_C, self._rows_SC, self._recorded = (
+            kept.to(device) for kept in (self._row_C, self._rows_SC, self._recorded)
+        )
+        self._placed = True
+        return self
 
     def step(self) -> None:
         """Take note of this step. Call it after `backward()` and before gradients are clipped or cleared."""
+        self.record()
+        self.advance()
+
+    def record(self) -> None:
+        """The device's half of `step()`: write the row of this step. It reads nothing; a CUDA graph can hold it."""
         gradients = [parameter.grad for parameter in self._parameters if parameter.grad is not None]
-        if not self._called and self._count == 0:
+        if not self._called:
             raise ConfigError(
                 "no training pass went through the watched stack: watch the part of the model that is really called, "
                 "and call watch() before the first call of a compiled model"
             )
         if not gradients:
             raise ConfigError("the stack has no gradients: call step() after backward() and before zero_grad()")
-        self._now[1].copy_(torch.nn.utils.get_total_norm(gradients))
-        self._source = None
-        slot = self._count % self._every
-        self._steps[slot].copy_(self._now)
-        self._now.zero_()
+        if self._warming and _capturing():
+            raise ConfigError("a CUDA graph is captured inside warm_up(), where nothing counts: leave it first")
+        self._fold()
+        self._source_norms = None
+        self._row_C[-1].copy_(torch.nn.utils.get_total_norm(gradients))
+        slot = self._recorded.remainder(self._every)
+        self._rows_SC.index_copy_(0, slot, self._row_C[None])
+        self._recorded.add_(0 if self._warming else 1)  # a warm-up runs every kernel, this one too
+        self._row_C.zero_()
+
+    def advance(self) -> None:
+        """The host's half of `step()`: count the step, and judge the steps whose rows have arrived."""
+        if self._warming:
+            return
         self._count += 1
-        if slot == self._every - 1:
-            self._read_arrived()
-            self._arriving = (*self._send(), self._count - self._every)
-        if self._arriving is not None and (self._arriving[1] is None or self._arriving[1].query()):
-            self._read_arrived()
+        if self._count % self._every == 0:
+            self._read_copy()
+            self._copy = self._send()
+        if self._copy is not None and (self._copy.arrival is None or self._copy.arrival.query()):
+            self._read_copy()
+
+    @contextmanager
+    def warm_up(self) -> Iterator[None]:
+        """Passes inside are no steps: they run all kernels, and what they record is forgotten."""
+        self._fold()
+        row_C, self._warming = self._row_C.clone(), True
+        try:
+            yield
+        finally:
+            self._warming, self._held, self._source_norms = False, [], None
+            self._row_C.copy_(row_C)
 
     def close(self) -> None:
         """Read what is left and remove the hooks."""
-        self._read_arrived()
-        left = self._count % self._every
-        if left:
-            self._read(self._steps[:left].cpu(), self._count - left)
-            self._count += self._every - left
-        for handle in self._handles:
-            handle.remove()
-        self._handles = []
+        if not self._handles:
+            return
+        try:
+            self._read_copy()
+            recorded, left = int(self._recorded.item()), self._count % self._every
+            if recorded != self._count:  # no error: it would hide the one that ended a step halfway
+                _log.warning("%s", _out_of_step(recorded, self._count))
+            self._read(self._rows_SC[:left].cpu(), self._count - left)
+        finally:
+            for handle in self._handles:
+                handle.remove()
+            self._handles = []
 
     def __enter__(self) -> "Monitor":
         return self
@@ -192,6 +223,8 @@ class Monitor:
     def _look_at_call(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if not torch.is_grad_enabled():
             return  # a validation pass is no training step
+        self._fold()
+        self._held_captured = _capturing()
         arguments = call_arguments(module, args, kwargs)
         own = padding_keep(self._stack, arguments)
         self._keep = self.keep if own is None else own
@@ -202,104 +235,119 @@ class Monitor:
                 "is padding, set monitor.keep to the mask of real vectors before each forward pass"
             )
         entering = stack_input(module, arguments)
-        if not self._called:
-            self._called = True
-            self._now, self._steps = self._now.to(entering.device), self._steps.to(entering.device)
-        if self._before_dropout is not None:
-            if self._source is None:
+        if not self._placed:
+            if self._held_captured:
                 raise ConfigError(
-                    f"before_dropout= is a {type(self._before_dropout).__name__} that was not called before the stack: "
-                    "name the module whose output, after dropout, enters the stack"
+                    "the first pass through the watched stack is captured in a CUDA graph, which would own the "
+                    "monitor's memory: call monitor.to(device) before, or make a pass inside monitor.warm_up()"
                 )
-            entering = self._source
-        self._note(0, entering)
+            self.to(entering.device)
+        self._called = True
+        if self._before_dropout is None:
+            self._hold(0, _norms(entering))
+        elif self._source_norms is not None:
+            self._hold(0, self._source_norms)
+        else:
+            raise ConfigError(
+                f"before_dropout= is a {type(self._before_dropout).__name__} that was not called before the stack: "
+                "name the module whose output, after dropout, enters the stack"
+            )
 
     def _look_at_source(self, module: nn.Module, args: object, output: Any) -> None:
         if torch.is_grad_enabled():
-            self._source = (output[0] if isinstance(output, tuple) else output).detach()
+            self._source_norms = _norms(output)
 
-    def _look_after(self, place: int) -> Callable[[nn.Module, object, Any], None]:
+    def _look_after(self, column: int) -> Callable[[nn.Module, object, Any], None]:
         def hook(module: nn.Module, args: object, output: Any) -> None:
             if torch.is_grad_enabled():
-                self._note(place, output[0] if isinstance(output, tuple) else output)
+                self._hold(column, _norms(output))
 
         return hook
 
-    def _note(self, place: int, x: Tensor) -> None:
-        """Raise column `place` to the largest norm in x; a NaN stays a NaN. In place, so that a CUDA graph keeps it."""
-        norms = torch.linalg.vector_norm(x.detach(), dim=-1, dtype=torch.float32)
-        if self._keep is not None:
-            if self._keep.shape != norms.shape:
-                raise ConfigError(
-                    f"the mask of real vectors is {tuple(self._keep.shape)}, but there are {tuple(norms.shape)} "
-                    "vectors: set monitor.keep to a mask of that shape, or to None"
-                )
-            norms = norms.masked_fill(~self._keep.to(norms.device, torch.bool, non_blocking=True), 0.0)
-        largest = norms.max().to(self._now.device, non_blocking=True)
-        self._now[place].copy_(torch.maximum(self._now[place], largest))
+    def _look_at_end(self, module: nn.Module, args: object, output: object) -> None:
+        if torch.is_grad_enabled():
+            self._fold()
 
-    def _send(self) -> tuple[Tensor, torch.cuda.Event | None]:
-        """A copy of the last steps on its way to the host, and the event of its arrival; nothing waits for it."""
-        if self._steps.device.type != "cuda":
-            return self._steps.to("cpu", copy=True), None
-        with torch.cuda.device(self._steps.device):
-            host = torch.empty(self._steps.shape, pin_memory=True).copy_(self._steps, non_blocking=True)
+    def _hold(self, column: int, norms_BL: Tensor) -> None:
+        if self._keep is not None and self._keep.shape != norms_BL.shape:
+            raise ConfigError(
+                f"the mask of real vectors is {tuple(self._keep.shape)}, but there are {tuple(norms_BL.shape)} "
+                "vectors: set monitor.keep to a mask of that shape, or to None"
+            )
+        self._held.append((column, norms_BL.to(self._row_C.device, non_blocking=True)))
+
+    def _fold(self) -> None:
+        """Raise the row to the largest of the norms that are held; a NaN stays a NaN.
+
+        A pass ends with it. What is held at other times was computed again in a backward pass.
+        """
+        held = sorted(self._held, key=lambda item: item[0])
+        self._held = []
+        if not held or self._held_captured != _capturing():
+            return  # norms of a pass that broke off are not in the memory of the graph, or only there
+        columns = [column for column, _ in held]
+        largest_K = self._largest([norms_BL for _, norms_BL in held])
+        if columns == list(range(columns[0], columns[-1] + 1)):
+            row_K = self._row_C[columns[0] : columns[-1] + 1]
+            torch.maximum(row_K, largest_K, out=row_K)
+            return
+        for column, largest in zip(columns, largest_K.unbind(), strict=True):  # a layer was called more than once
+            self._row_C[column].copy_(torch.maximum(self._row_C[column], largest))
+
+    def _largest(self, norms: list[Tensor]) -> Tensor:
+        if len({norms_BL.shape for norms_BL in norms}) > 1:  # only where there is no mask
+            return torch.stack([norms_BL.amax() for norms_BL in norms])
+        norms_KBL = torch.stack(norms)
+        if self._keep is not None:
+            norms_KBL.masked_fill_(~self._keep.to(norms_KBL.device, torch.bool, non_blocking=True), 0.0)
+        return norms_KBL.flatten(1).amax(1)
+
+    def _send(self) -> _Copy:
+        """Send the rows to the host; nothing waits for them."""
+        kept = (self._rows_SC, self._recorded)
+        if self._rows_SC.device.type != "cuda":
+            rows_SC, recorded = (tensor.to("cpu", copy=True) for tensor in kept)
+            return _Copy(rows_SC, recorded, None, self._count)
+        with torch.cuda.device(self._rows_SC.device):
+            rows_SC, recorded = (
+                torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True).copy_(tensor, non_blocking=True)
+                for tensor in kept
+            )
             arrival = torch.cuda.Event()
             arrival.record()
-        return host, arrival
+        return _Copy(rows_SC, recorded, arrival, self._count)
 
-    def _read_arrived(self) -> None:
-        if self._arriving is not None:
-            rows, arrival, start = self._arriving
-            if arrival is not None:
-                arrival.synchronize()  # does not wait: it has been asked for, or was sent `every` steps ago
-            self._arriving = None
-            self._read(rows, start)
-
-    def _read(self, rows: Tensor, start: int) -> None:
-        for offset, (entering, gradient, *after) in enumerate(rows.tolist()):
-            self._judge(self._first_step + start + offset, entering, gradient, after)
-
-    def _judge(self, step: int, entering: float, gradient: float, after: list[float]) -> None:
-        broken = [place for place, norm in enumerate(after) if math.isnan(norm)]
-        place = broken[0] if broken else max(range(len(after)), key=after.__getitem__)
-        largest = after[place]
-        growth = largest / entering if entering else 0.0
-        usual = median(self._gradients) if len(self._gradients) >= 10 else None
-        ratios = {Assumption.INPUT_NORM: entering / self._mu, Assumption.GROWTH: growth}
-        if usual:
-            ratios[Assumption.GRADIENT] = gradient / usual
-        elif not math.isfinite(gradient):
-            ratios[Assumption.GRADIENT] = gradient
-        texts = {
-            Assumption.INPUT_NORM: f"input norm {entering / self._mu:.1f} × μ at step {step:,}",
-            Assumption.GROWTH: f"residual stream grew {growth:.1f} × up to layer {place + 1} at step {step:,}",
-            Assumption.GRADIENT: f"gradient norm {gradient:.3g} at step {step:,}, usually {usual or 0:.3g}",
-        }
-        for assumption, ratio in ratios.items():
-            self._compare(step, assumption, ratio, texts[assumption])
-        if math.isfinite(gradient):
-            self._gradients.append(gradient)
-        self._write(step, entering, growth, gradient)
-
-    def _compare(self, step: int, assumption: Assumption, ratio: float, text: str) -> None:
-        """One alert when a limit is passed, and the next when it got twice as bad or came back after a quiet time."""
-        limit = self._limits[assumption]
-        if ratio <= limit:
+    def _read_copy(self) -> None:
+        copy, self._copy = self._copy, None
+        if copy is None:
             return
-        last = self._excursions.get(assumption)
-        if last is not None and step - last.step <= 2 * self._every and not last.outdone_by(ratio):
-            self._excursions[assumption] = _Excursion(step, last.worst)
-            return
-        self._excursions[assumption] = _Excursion(step, ratio)
-        alert = Alert(step, assumption, ratio, limit, text)
-        self.alerts.append(alert)
-        _log.warning("%s", alert)
-        if self._callback is not None:
-            self._callback(alert)
+        if copy.arrival is not None:
+            copy.arrival.synchronize()  # does not wait: it has been asked for, or was sent `every` steps ago
+        recorded = int(copy.recorded.item())
+        if recorded != copy.count:
+            raise ConfigError(_out_of_step(recorded, copy.count))
+        self._read(copy.rows_SC, copy.count - self._every)
 
-    def _write(self, step: int, entering: float, growth: float, gradient: float) -> None:
-        if self._writer is not None:
-            self._writer.add_scalar("dtfixup/input_norm_over_mu", entering / self._mu, step)
-            self._writer.add_scalar("dtfixup/growth", growth, step)
-            self._writer.add_scalar("dtfixup/gradient_norm", gradient, step)
+    def _read(self, rows_SC: Tensor, start: int) -> None:
+        for step, (entering, *after, gradient) in enumerate(rows_SC.tolist(), start=self._first_step + start):
+            self._judge.judge(step, entering, after, gradient)
+
+
+def _capturing() -> bool:
+    """Whether what is launched now goes into a CUDA graph instead of running."""
+    if torch.compiler.is_compiling() or not torch.cuda.is_initialized():
+        return False
+    return torch.cuda.is_current_stream_capturing()
+
+
+def _norms(output: Any) -> Tensor:
+    """The norm of each vector, and no hold on the vectors: [B, L, D] -> [B, L]."""
+    x_BLD: Tensor = output[0] if isinstance(output, tuple) else output
+    return torch.linalg.vector_norm(x_BLD.detach(), dim=-1, dtype=torch.float32)
+
+
+def _out_of_step(recorded: int, count: int) -> str:
+    return (
+        f"record() ran {recorded:,} times on the device in {count:,} steps, so rows and steps do not match: call "
+        "record() and advance() once a step each, and make the passes before a CUDA graph inside warm_up()"
+    )
