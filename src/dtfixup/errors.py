@@ -71,3 +71,11 @@ class RefusedError(GuardError):
 
 class WorkerStartError(DtFixupError, RuntimeError):
     """Worker processes cannot be started."""
+
+
+class TrainingError(DtFixupError, RuntimeError):
+    """A training run cannot start or go on."""
+
+
+class CheckpointError(DtFixupError, RuntimeError):
+    """A checkpoint or a file of weights is missing, damaged, cannot be written, or belongs to something else."""

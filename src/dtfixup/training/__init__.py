@@ -1,1 +1,1 @@
-"""What every training run needs and no task owns: random streams, learning-rate schedules."""
+"""The training engine, which knows no task: steps, schedule, random streams, ranks, logs and checkpoints."""

@@ -1,0 +1,140 @@
+"""How a run is trained, as frozen dataclasses that go to JSON and back.
+
+In: values from code, a file or the command line. Out: `TrainingConfig`, checked. `to_json` and `from_json` serve any
+frozen dataclass of plain fields, so that a task can write its own beside it; a key that no field knows is an error.
+"""
+
+import types
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, is_dataclass
+from enum import Enum
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from dtfixup.errors import ConfigError
+from dtfixup.training.precision import Precision
+from dtfixup.training.update import UpdateConfig
+
+ConfigT = TypeVar("ConfigT")
+
+
+@dataclass(frozen=True)
+class TrainingConfig:
+    """A schedule and how it is run; the defaults are the paper's for text-to-SQL."""
+
+    epochs: int = 60
+    """Passes over the training examples."""
+    batch_size: int = 16
+    """Examples of a planned batch."""
+    accumulate: int = 1
+    """Planned batches per update; the gradient is the mean over all their examples."""
+    precision: Precision = Precision.TF32
+    """fp32, tf32 or bf16."""
+    update: UpdateConfig = field(default_factory=UpdateConfig)
+    """Learning rate, clipping, skipping and averaging."""
+    warmup: int = 0
+    """Updates in which the rate rises linearly; DT-Fixup needs none."""
+    power: float = 0.5
+    """Of the anneal (1 - step/total)^power; 1 is linear, 0 keeps the rate."""
+    evaluate_every: int = 5
+    """Epochs between two evaluations; 0 evaluates at the end only."""
+    checkpoint_minutes: float = 10.0
+    """Minutes between two checkpoints; 0 saves none by the clock."""
+    checkpoint_steps: int = 0
+    """Updates between two checkpoints; 0 saves none by count."""
+    log_every: int = 50
+    """Updates between two lines of the log; the device is not waited for in between."""
+    skipped_in_a_row: int = 20
+    """Updates skipped one after the other that end the run."""
+    skipped_share: float = 0.2
+    """Share of skipped updates among the last 1,000 that ends the run."""
+    seed: int = 1
+    """Of weights, order of examples and dropout."""
+    graphs: bool | None = None
+    """Hold steps in CUDA graphs; by default wherever there is a GPU."""
+
+    def __post_init__(self) -> None:
+        at_least = {"epochs": 1, "batch_size": 1, "accumulate": 1, "log_every": 1, "skipped_in_a_row": 1, "seed": 0}
+        at_least |= dict.fromkeys(("warmup", "power", "evaluate_every", "checkpoint_minutes", "checkpoint_steps"), 0)
+        for name, least in at_least.items():
+            if not getattr(self, name) >= least:
+                raise ConfigError(f"{name} must be at least {least}, got {getattr(self, name)}")
+        if self.precision not in set(Precision):
+            raise ConfigError(f"precision is one of {', '.join(Precision)}, got {self.precision!r}")
+        if not 0 < self.skipped_share <= 1:
+            raise ConfigError(f"skipped_share is above 0 and at most 1, got {self.skipped_share}")
+
+
+FREE_ON_RESUME = frozenset(
+    {
+        "checkpoint_minutes",
+        "checkpoint_steps",
+        "evaluate_every",
+        "graphs",
+        "log_every",
+        "skipped_in_a_row",
+        "skipped_share",
+    }
+)
+"""Fields of `TrainingConfig` that do not change what is trained: a resumed run may have others."""
+
+
+def to_json(config: Any) -> dict[str, Any]:
+    """A frozen dataclass as plain JSON values.
+
+    >>> to_json(TrainingConfig(precision=Precision.BF16))["precision"]
+    'bf16'
+    """
+    return {each.name: _plain(getattr(config, each.name)) for each in fields(config)}
+
+
+def _plain(value: Any) -> Any:
+    if is_dataclass(value):
+        return to_json(value)
+    if isinstance(value, Enum):
+        return value.value
+    return [_plain(item) for item in value] if isinstance(value, tuple) else value
+
+
+def from_json(kind: type[ConfigT], values: Mapping[str, Any]) -> ConfigT:
+    """A frozen dataclass from JSON values; fields that are not given have their defaults.
+
+    >>> from_json(TrainingConfig, {"epochs": 2, "update": {"clip": 1}}).update.clip
+    1.0
+    >>> from_json(TrainingConfig, {"epoch": 2})
+    Traceback (most recent call last):
+    dtfixup.errors.ConfigError: TrainingConfig has no field "epoch"; ...
+    """
+    return _build(kind, values, kind.__name__)
+
+
+def _build(kind: type[ConfigT], values: Any, where: str) -> ConfigT:
+    if not isinstance(values, Mapping):
+        raise ConfigError(f"{where} must be a JSON object of fields, got {values!r}")
+    hints = get_type_hints(kind)
+    if unknown := [name for name in values if name not in hints]:
+        raise ConfigError(f'{where} has no field "{unknown[0]}"; its fields are {", ".join(hints)}')
+    return kind(**{name: _read(hints[name], value, f"{where}.{name}") for name, value in values.items()})
+
+
+def _read(hint: Any, value: Any, where: str) -> Any:
+    if get_origin(hint) in (Union, types.UnionType):
+        inner = [part for part in get_args(hint) if part is not type(None)]
+        return None if value is None and len(inner) < len(get_args(hint)) else _read(inner[0], value, where)
+    if is_dataclass(hint) and isinstance(hint, type):
+        return _build(hint, value, where)
+    if isinstance(hint, type) and issubclass(hint, Enum):
+        try:
+            return hint(value)
+        except ValueError:
+            choices = ", ".join(str(choice.value) for choice in hint)
+            raise ConfigError(f"{where} is one of {choices}, got {value!r}") from None
+    if get_origin(hint) is tuple:
+        parts = get_args(hint)
+        if not isinstance(value, list | tuple) or len(value) != len(parts):
+            raise ConfigError(f"{where} is a list of {len(parts)} values, got {value!r}")
+        return tuple(_read(part, item, where) for part, item in zip(parts, value, strict=True))
+    if hint is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if not isinstance(value, hint) or (isinstance(value, bool) and hint is not bool):
+        raise ConfigError(f"{where} is of type {hint.__name__}, got {value!r}")
+    return value

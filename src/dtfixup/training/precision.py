@@ -1,0 +1,37 @@
+"""How matrices are multiplied in a run."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+
+import torch
+
+
+class Precision(StrEnum):
+    """How matrices are multiplied; weights, gradients and moments are always fp32."""
+
+    FP32 = "fp32"
+    """In fp32 throughout."""
+    TF32 = "tf32"
+    """Products of fp32 matrices in TF32, where the GPU has it."""
+    BF16 = "bf16"
+    """bf16 by autocast, and the rest as with tf32."""
+
+
+@contextmanager
+def float32_products(precision: Precision) -> Iterator[None]:
+    """Products of fp32 matrices as this precision has them; what was set before is put back."""
+    before = torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
+    exact = precision == Precision.FP32
+    torch.set_float32_matmul_precision("highest" if exact else "high")
+    torch.backends.cudnn.allow_tf32 = not exact
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before[0])
+        torch.backends.cudnn.allow_tf32 = before[1]
+
+
+def autocast(precision: Precision, device: torch.device) -> torch.autocast:
+    """bf16 where it is asked for; entered for each pass, so that a CUDA graph holds its casts of the weights."""
+    return torch.autocast(device.type, torch.bfloat16, enabled=precision == Precision.BF16)

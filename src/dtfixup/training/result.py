@@ -1,0 +1,76 @@
+"""What a run comes to, for programs and result files."""
+
+import resource
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+import torch
+
+
+@dataclass(frozen=True)
+class FitResult:
+    """The outcome of `fit`, the parts before a resume included."""
+
+    finished: bool
+    """False if the run was stopped; it can be resumed."""
+    steps: int
+    """Updates, skipped ones included."""
+    skipped_steps: int
+    step_ms: float
+    """Wall time of an epoch over its updates, data and optimiser included: the median of this process's epochs after
+    its first, which captures graphs; 0 if it ended none."""
+    wall_seconds: float
+    """Evaluations, checkpoints and initialisation included."""
+    peak_gib: float
+    """Most memory this process held on its device."""
+    best: dict[str, Any]
+    """Step, epoch and metrics of the evaluation whose weights are in `best.safetensors`; empty without one."""
+    last: dict[str, Any]
+    """The same of the last evaluation."""
+    history: tuple[dict[str, Any], ...]
+    """All evaluations."""
+    watched: dict[str, float]
+    """What the monitor saw, see `Judge.summary`; empty for strategies without an input norm."""
+
+
+def typical_step_ms(epochs: Sequence[float]) -> float:
+    """The median of all epochs but the first.
+
+    >>> typical_step_ms([90.0, 10.0, 12.0, 11.0]), typical_step_ms([90.0]), typical_step_ms([])
+    (11.0, 90.0, 0.0)
+    """
+    return median(epochs[1:] or epochs) if epochs else 0.0
+
+
+def peak_gib(device: torch.device) -> float:
+    """The most memory that tensors took on a GPU, or this process on a CPU."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device) / 2**30
+    unit = 2**30 if sys.platform == "darwin" else 2**20  # bytes there, KiB elsewhere
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit
+
+
+def joined_over_ranks(summaries: Sequence[dict[str, float]]) -> dict[str, float]:
+    """What the monitors of all ranks saw in the same steps: the most of each, and all alerts.
+
+    >>> joined_over_ranks([{"highest_growth": 2.0, "alerts": 1.0}, {"highest_growth": 3.0, "alerts": 1.0}])
+    {'highest_growth': 3.0, 'alerts': 2.0}
+    """
+    return {name: (sum if name == "alerts" else max)(summary[name] for summary in summaries) for name in summaries[0]}
+
+
+def joined_in_time(before: dict[str, float], after: dict[str, float]) -> dict[str, float]:
+    """What was seen before a resume and after it: the highest values, and the sums of counts.
+
+    >>> joined_in_time({"highest_growth": 2.0, "alerts": 1.0}, {"highest_growth": 1.0, "alerts": 1.0})
+    {'highest_growth': 2.0, 'alerts': 2.0}
+    """
+    if not before:
+        return dict(after)
+    return {
+        name: max(before[name], value) if name.startswith("highest") else before[name] + value
+        for name, value in after.items()
+    }

@@ -1,0 +1,202 @@
+"""Training steps: eager, or as CUDA graphs, one or more per batch shape.
+
+In: a function from example numbers to the sum of their losses, and an `Updater`. Out: updated parameters; loss,
+gradient norm and skip of every step in a log on the device, which is read now and then. Where an update sees one batch
+of one rank, a graph holds the whole step, from the gathering of the batch to Adam, so that a step costs the host one
+copy and one launch. Where gradients are summed over batches or ranks, a graph per shape adds the gradients of a batch,
+and one more makes the update. All graphs share their memory.
+"""
+
+from collections.abc import Callable, Hashable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Generic, Protocol, TypeVar
+
+import torch
+from torch import Tensor
+
+from dtfixup.errors import ConfigError
+from dtfixup.training.update import Updater
+
+ShapeT = TypeVar("ShapeT", bound=Hashable)
+LossSum = Callable[[Tensor, ShapeT], Tensor]
+Combine = Callable[[Sequence[Tensor]], None]
+"""Replaces tensors by their sums over all ranks."""
+
+
+class Watcher(Protocol):
+    """What is used of `fixup.monitor.Monitor`."""
+
+    def record(self) -> None: ...
+
+    def advance(self) -> None: ...
+
+    def warm_up(self) -> AbstractContextManager[None]: ...
+
+
+class StepLog:
+    """The last steps' (loss, gradient norm, skipped), on the device."""
+
+    def __init__(self, size: int, device: torch.device) -> None:
+        self.size = size
+        self._rows_TF = torch.zeros(size, 3, device=device)
+        self._place = torch.zeros(1, dtype=torch.long, device=device)
+
+    def write(self, loss: Tensor, norm: Tensor, skip: Tensor) -> None:
+        """Device work only."""
+        self._rows_TF.index_copy_(0, self._place, torch.stack([loss.float(), norm, skip])[None])
+        self._place.copy_((self._place + 1) % self.size)
+
+    def read(self, steps: int) -> list[tuple[float, float, bool]]:
+        """The last `steps` rows, oldest first; waits for the device."""
+        if steps > self.size:
+            raise ConfigError(f"the log holds the last {self.size} steps, not {steps}: read it more often")
+        place, rows = int(self._place), self._rows_TF.tolist()
+        found = [rows[(place - steps + offset) % self.size] for offset in range(steps)]
+        return [(loss, norm, bool(skip)) for loss, norm, skip in found]
+
+
+class EagerSteps(Generic[ShapeT]):
+    """The plain form: one Python call per operation.
+
+    Args:
+        loss_sum: the sum of the losses of the real rows.
+        updater: what is trained, and how.
+        log: where the steps are noted.
+        watcher: follows the steps.
+        combine: sums gradients over ranks, where there are several.
+        in_parts: an update sees several batches or ranks: gradients have a fixed place and are added up there.
+    """
+
+    def __init__(
+        self,
+        loss_sum: LossSum[ShapeT],
+        updater: Updater,
+        log: StepLog,
+        watcher: Watcher | None = None,
+        *,
+        combine: Combine | None = None,
+        in_parts: bool = False,
+    ) -> None:
+        self.loss_sum, self.updater, self.log, self.watcher = loss_sum, updater, log, watcher
+        self.combine, self.in_parts = combine, in_parts or combine is not None
+        self._loss = torch.zeros_like(updater.norm)
+
+    def __call__(self, examples: Tensor, shape: ShapeT) -> None:
+        """An update by the mean over one batch."""
+        self.update([(examples, shape)], real(examples))
+
+    def update(self, batches: Sequence[tuple[Tensor, ShapeT]], count: int) -> None:
+        """An update by the mean over `count` examples: those of these batches, and those of other ranks."""
+        share = torch.full_like(self.updater.norm, 1 / max(count, 1))
+        self.clear()
+        for examples, shape in batches:
+            self.add(examples.to(share.device), share, shape)
+        self.finish()
+
+    def clear(self) -> None:
+        """Begin an update. Device work only, as in the next two."""
+        self._loss.zero_()
+        for parameter in self.updater.parameters:
+            if not self.in_parts:
+                parameter.grad = None
+            elif parameter.grad is None:
+                parameter.grad = torch.zeros_like(parameter)
+            else:
+                parameter.grad.zero_()
+
+    def add(self, examples: Tensor, share: Tensor, shape: ShapeT) -> None:
+        """Add a batch's share of loss and gradients."""
+        loss = self.loss_sum(examples, shape) * share
+        loss.backward()
+        self._loss.add_(loss.detach())
+
+    def apply(self) -> None:
+        """Update from the gradients that were added."""
+        if self.watcher is not None:
+            self.watcher.record()
+        self.updater.apply_()
+        self.log.write(self._loss, self.updater.norm, self.updater.skip)
+
+    def finish(self, apply: Callable[[], None] | None = None) -> None:
+        """End an update: the ranks meet, `apply` runs, the watcher counts."""
+        if self.combine is not None:
+            gradients = [parameter.grad for parameter in self.updater.parameters if parameter.grad is not None]
+            self.combine([*gradients, self._loss])
+        (apply or self.apply)()
+        if self.watcher is not None:
+            self.watcher.advance()
+
+
+class GraphSteps(Generic[ShapeT]):
+    """The same steps as CUDA graphs, captured when a shape is first met."""
+
+    def __init__(self, eager: EagerSteps[ShapeT]) -> None:
+        self.eager = eager
+        self._graphs: dict[Hashable, tuple[torch.cuda.CUDAGraph, Tensor]] = {}
+        self._apply: torch.cuda.CUDAGraph | None = None
+        self._share = torch.ones_like(eager.updater.norm)
+        self._pool = torch.cuda.graph_pool_handle()
+
+    def __call__(self, examples: Tensor, shape: ShapeT) -> None:
+        """An update by the mean over one batch."""
+        self.update([(examples, shape)], real(examples))
+
+    def update(self, batches: Sequence[tuple[Tensor, ShapeT]], count: int) -> None:
+        """An update by the mean over `count` examples: those of these batches, and those of other ranks."""
+        self._share.fill_(1 / max(count, 1))
+        if not self.eager.in_parts:
+            ((examples, shape),) = batches
+            self._replay(examples, shape)
+            if self.eager.watcher is not None:
+                self.eager.watcher.advance()
+            return
+        self.eager.clear()
+        for examples, shape in batches:
+            self._replay(examples, shape)
+        self.eager.finish(self._replay_apply)
+
+    def _replay(self, examples: Tensor, shape: ShapeT) -> None:
+        key = (len(examples), shape)
+        if key not in self._graphs:
+            self._graphs[key] = self._capture(examples, shape)
+        graph, static = self._graphs[key]
+        static.copy_(examples, non_blocking=True)
+        graph.replay()
+
+    def _replay_apply(self) -> None:
+        if self._apply is None:
+            self._apply = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(self._apply, pool=self._pool):
+                self.eager.apply()
+        self._apply.replay()
+
+    def _capture(self, examples: Tensor, shape: ShapeT) -> tuple[torch.cuda.CUDAGraph, Tensor]:
+        static = examples.to(self._share.device)
+        self._warm_up(static, shape)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, pool=self._pool):
+            if self.eager.in_parts:
+                self.eager.add(static, self._share, shape)
+            else:
+                self.eager.clear()
+                self.eager.add(static, self._share, shape)
+                self.eager.apply()
+        if not self.eager.in_parts:
+            for parameter in self.eager.updater.parameters:
+                parameter.grad = None
+        return graph, static
+
+    def _warm_up(self, static: Tensor, shape: ShapeT) -> None:
+        """Libraries pick kernels, Triton compiles: not while capturing. Gradients and random streams stay the same."""
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        uncounted = nullcontext() if self.eager.watcher is None else self.eager.watcher.warm_up()
+        with torch.cuda.stream(stream), uncounted, torch.random.fork_rng([static.device]):
+            loss = self.eager.loss_sum(static, shape)
+            torch.autograd.grad(loss, self.eager.updater.parameters, allow_unused=True)
+        torch.cuda.current_stream().wait_stream(stream)
+
+
+def real(examples: Tensor) -> int:
+    """How many rows are no filling."""
+    return int((examples >= 0).sum())

@@ -1,0 +1,144 @@
+"""One optimiser update that never leaves the device: norm, skip, clip, Adam, moving average.
+
+In: parameters with gradients. Out: changed parameters. Nothing here looks at a number, so a CUDA graph can hold it: the
+learning rate is a tensor that is written between steps, and whether a batch is skipped is decided on the device (fused
+Adam leaves everything as it is where `found_inf` is 1, and divides the gradients by `grad_scale`).
+
+A batch is skipped whose gradient norm is not finite, or more than `spike` times the usual: without layer norms, one
+such batch can undo thousands of good steps (see `watch`). The usual norm is a moving average over the batches taken.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from dtfixup.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class UpdateConfig:
+    """How parameters are updated; the defaults are the paper's for text-to-SQL."""
+
+    learning_rate: float = 4e-4
+    """Of the new layers; groups may have a factor."""
+    betas: tuple[float, float] = (0.9, 0.999)
+    """Of Adam."""
+    epsilon: float = 1e-8
+    """Of Adam."""
+    weight_decay: float = 0.0
+    """Decoupled, as in AdamW."""
+    clip: float = 5.0
+    """Largest gradient norm."""
+    spike: float = 20.0
+    """A batch with a gradient norm this many times the usual is skipped and counted."""
+    average: float = 0.0
+    """Decay of the moving average of the weights; 0 keeps none."""
+
+    def __post_init__(self) -> None:
+        if not (self.learning_rate > 0 and self.clip > 0 and self.epsilon > 0 and self.spike > 1):
+            raise ConfigError("the learning rate, clip and epsilon must be above 0, spike above 1")
+        if not (all(0 <= beta < 1 for beta in self.betas) and self.weight_decay >= 0):
+            raise ConfigError("betas lie between 0 and 1, and weight decay is not negative")
+        if not 0 <= self.average < 1:
+            raise ConfigError(f"average is a decay below 1, such as 0.999; got {self.average}")
+
+
+@dataclass(frozen=True)
+class ParameterGroup:
+    """Parameters that share a learning rate: `factor` times the run's."""
+
+    name: str
+    parameters: tuple[nn.Parameter, ...]
+    factor: float = 1.0
+
+
+class Updater:
+    """Adam over groups of parameters, with clipping, skipping and averaging."""
+
+    def __init__(self, groups: Sequence[ParameterGroup], config: UpdateConfig) -> None:
+        self.groups = [group for group in groups if group.parameters]
+        if not self.groups:
+            raise ConfigError("there is no parameter to train")
+        self.config = config
+        self.parameters: list[Tensor] = [parameter for group in self.groups for parameter in group.parameters]
+        device = self.parameters[0].device
+        self.rates = [torch.zeros((), device=device) for _ in self.groups]
+        rated = zip(self.groups, self.rates, strict=True)
+        self.optimizer = torch.optim.AdamW(
+            [{"params": list(group.parameters), "lr": rate} for group, rate in rated],
+            betas=config.betas,
+            eps=config.epsilon,
+            weight_decay=config.weight_decay,
+            fused=True,
+            capturable=device.type == "cuda",
+        )
+        self.norm, self.usual, self.skip = (torch.zeros((), device=device) for _ in range(3))
+        self.averages = [parameter.detach().clone() for parameter in self.parameters] if config.average else []
+        self._make_state()
+
+    def _make_state(self) -> None:
+        """Adam's moments, made now, by a step that is skipped: a CUDA graph must find them in place."""
+        for parameter in self.parameters:
+            parameter.grad = torch.zeros_like(parameter)
+        self._adam(torch.ones_like(self.norm), torch.ones_like(self.norm))
+        for parameter in self.parameters:
+            parameter.grad = None
+
+    def set_rate(self, factor: float) -> None:
+        """The schedule's factor for the next update."""
+        for group, rate in zip(self.groups, self.rates, strict=True):
+            rate.fill_(self.config.learning_rate * group.factor * factor)
+
+    @torch.no_grad()
+    def apply_(self) -> None:
+        """Update the parameters from their gradients, or skip."""
+        gradients = [parameter.grad for parameter in self.parameters if parameter.grad is not None]
+        norm = nn.utils.get_total_norm(gradients).float()
+        started = self.usual > 0
+        skip = ~torch.isfinite(norm) | (started & (norm > self.config.spike * self.usual))
+        self._adam((norm / self.config.clip).clamp_min(1.0), skip.float())
+        taken = torch.where(started, self.usual.lerp(norm, 0.01), norm)
+        self.usual.copy_(torch.where(skip, self.usual, taken))
+        self.norm.copy_(norm)
+        self.skip.copy_(skip.float())
+        if self.averages:
+            torch._foreach_lerp_(self.averages, self.parameters, 1 - self.config.average)
+
+    @contextmanager
+    def averaged(self) -> Iterator[None]:
+        """The moving average in place of the weights, where one is kept, and then the weights again."""
+        held = [parameter.detach().clone() for parameter in self.parameters] if self.averages else []
+        self._put(self.averages)
+        try:
+            yield
+        finally:
+            self._put(held)
+
+    def take_average_(self) -> None:
+        """From now on the moving average is the weights, where one is kept: training is over."""
+        self._put(self.averages)
+
+    @torch.no_grad()
+    def _put(self, weights: list[Tensor]) -> None:
+        if weights:
+            torch._foreach_copy_(self.parameters, weights)
+
+    def _adam(self, divisor: Tensor, skip: Tensor) -> None:
+        self.optimizer.grad_scale = divisor  # type: ignore[attr-defined]
+        self.optimizer.found_inf = skip  # type: ignore[attr-defined]
+        self.optimizer.step()
+
+
+def parameter_groups(model: nn.Module, factors: Iterable[tuple[str, nn.Module, float]]) -> list[ParameterGroup]:
+    """The trainable parameters of the named modules, each with its factor, and all others with factor 1."""
+    groups: list[ParameterGroup] = []
+    taken: set[nn.Parameter] = set()
+    for name, module, factor in factors:
+        own = tuple(parameter for parameter in module.parameters() if parameter.requires_grad)
+        taken.update(own)
+        groups.append(ParameterGroup(name, own, factor))
+    rest = tuple(p for p in model.parameters() if p.requires_grad and p not in taken)
+    return [*groups, ParameterGroup("new", rest)]
