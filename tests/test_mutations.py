@@ -79,7 +79,7 @@ def check_relation_attention(module: ModuleType) -> None:
     relation_BLL = torch.tensor([[[0, 2], [1, 0]]])
     x_BLD = torch.zeros(1, 2, 9)
     x_BLD[0, 0, 0] = x_BLD[0, 1, 1] = 3.0
-    for kernel in module.Kernel:
+    for kernel in (module.Kernel.PLAIN, module.Kernel.TABLES):
         layer = identity_projections(module.RelationAttention(9, 1, 3, kernel=kernel))
         with torch.no_grad():
             layer.relation_key_RZ.zero_()[2, 0] = 1.0
@@ -88,6 +88,7 @@ def check_relation_attention(module: ModuleType) -> None:
         mine, other = math.exp(3), math.exp(1)  # 3 * 3 / sqrt(9), and 3 * (0 + 1) / sqrt(9)
         expected = [3 * mine, 3 * other, 0.0, 0.0, 0.0, 7 * other, 0.0, 0.0, 0.0]
         assert y_LD[0].tolist() == pytest.approx([part / (mine + other) for part in expected])
+        assert torch.equal(layer(x_BLD, None, relation_BLL, add_input=True)[0], x_BLD[0] + y_LD)
         for wrong, shown in ((-1, "-1 to 2"), (3, "0 to 3")):
             with pytest.raises(RelationError, match=f"run from {shown}, but this layer knows 0 to 2"):
                 layer(x_BLD, None, torch.tensor([[[0, wrong], [2, 0]]]))

@@ -5,12 +5,14 @@ import json
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from types import SimpleNamespace
 
 import pytest
 import torch
 from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensorMode
 
-from dtfixup.errors import AlreadyAppliedError, InputNormError, LoadedWeightsError, StrategyError
+from dtfixup.errors import AlreadyAppliedError, ConfigError, InputNormError, LoadedWeightsError, StrategyError
 from dtfixup.fixup import (
     InputNorm,
     LayerWeights,
@@ -20,6 +22,7 @@ from dtfixup.fixup import (
     measure_input_norm,
     strategy_named,
 )
+from dtfixup.fixup.apply import same_device
 from dtfixup.transformer import StackConfig, TransformerStack
 
 N, D, MLP, MU = 3, 32, 48, 3.7
@@ -232,6 +235,42 @@ def test_a_generator_makes_it_reproducible_and_leaves_the_global_stream_alone() 
     assert torch.equal(torch.get_rng_state(), state)
     assert same(stacks[0], snapshot(stacks[1]))
     assert not same(stacks[0], snapshot(stacks[2]))
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("cuda", "cuda:1", True),
+        ("cuda", "cuda:0", False),
+        ("cuda", "cuda", True),
+        ("cuda:0", "cuda:0", True),
+        ("cuda:2", "cuda:0", False),
+        ("cpu", "cpu:0", True),
+        ("mps", "mps:0", True),
+        ("cpu", "cuda", False),
+        ("cpu", "cuda:0", False),
+    ],
+)
+def test_a_gpu_without_a_number_is_the_current_one(
+    one: str, other: str, same: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 1)
+    assert same_device(torch.device(one), torch.device(other)) is same
+    assert same_device(torch.device(other), torch.device(one)) is same
+
+
+def test_a_generator_on_another_gpu_than_the_weights_is_refused() -> None:
+    layer = Fused()
+    with FakeTensorMode():  # on a second GPU as far as its attributes tell
+        layer.qkv.weight = nn.Parameter(torch.empty(3 * D, D, device="cuda:1"))
+    with pytest.raises(ConfigError, match=r"generator is on cuda:0, but qkv\.weight.* on cuda:1: make"):
+        dt_fixup_(layer, MU, generator=SimpleNamespace(device=torch.device("cuda", 0)))
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("device", ["cuda", "cuda:0"])
+def test_a_generator_may_be_on_the_gpu_of_the_weights(device: str) -> None:
+    dt_fixup_(ours().to("cuda"), MU, generator=torch.Generator(device).manual_seed(0))
 
 
 def test_a_number_and_a_measured_norm_do_the_same() -> None:

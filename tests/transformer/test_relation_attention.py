@@ -1,4 +1,4 @@
-"""Relation-aware attention: both kernels against Eq. 5 written out, and against each other."""
+"""Relation-aware attention: the kernels of every machine against Eq. 5 written out, and against each other."""
 
 import math
 from itertools import product
@@ -7,13 +7,16 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import Tensor
+from torch import Tensor, nn
 from torch.func import functional_call
 
 from dtfixup.errors import ConfigError, RelationError
 from dtfixup.transformer import Attention, Kernel, RelationAttention, relation_attention
 
-both_kernels = pytest.mark.parametrize("kernel", list(Kernel))
+from .operations import READS_A_NUMBER, Operations
+
+ANYWHERE = (Kernel.PLAIN, Kernel.TABLES)
+both_kernels = pytest.mark.parametrize("kernel", ANYWHERE)
 
 
 def make_attention(
@@ -129,6 +132,7 @@ def test_kernels_agree_in_value_and_in_every_gradient(
         (Kernel.TABLES, "attend_by_tables"),
         ("plain", "attend_plain"),
         ("tables", "attend_by_tables"),
+        ("auto", "attend_by_tables"),
     ],
 )
 def test_a_kernel_runs_its_own_function(kernel: Kernel, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -151,7 +155,7 @@ def test_kernels_agree_in_single_precision() -> None:
 
 @settings(deadline=None, max_examples=25)
 @given(
-    kernel=st.sampled_from(Kernel),
+    kernel=st.sampled_from(ANYWHERE),
     lengths=st.lists(st.integers(1, 4), min_size=1, max_size=3),
     extra=st.integers(0, 3),
     seed=st.integers(0, 99),
@@ -230,3 +234,90 @@ def test_tables_are_shared_over_heads_and_only_values_are_scaled() -> None:
     assert layer.relation_key_RZ.shape == layer.relation_value_RZ.shape == (5, 3)
     (scaled,) = layer.relation_value_weights
     assert scaled is layer.relation_value_RZ
+
+
+@both_kernels
+@torch.no_grad()
+def test_the_input_is_added_on_demand(kernel: Kernel) -> None:
+    layer = make_attention(bias=True, kernel=kernel)
+    x_BLD, relation_BLL = make_inputs(2, 4)
+    branch_BLD = layer(x_BLD, None, relation_BLL)
+    assert torch.equal(layer(x_BLD, None, relation_BLL, add_input=True), x_BLD + branch_BLD)
+
+
+@both_kernels
+@pytest.mark.parametrize(("checked", "reads"), [(False, 2), (True, 0)])
+def test_ids_that_were_checked_are_not_looked_at(kernel: Kernel, checked: bool, reads: int) -> None:
+    x_BLD, relation_BLL = make_inputs(2, 3)
+    with Operations() as operations:
+        make_attention(kernel=kernel)(x_BLD, None, relation_BLL, checked=checked)
+    assert operations.count[READS_A_NUMBER] == reads
+
+
+def test_checked_ids_are_still_needed_and_of_the_right_shape() -> None:
+    x_BLD, relation_BLL = make_inputs(2, 3)
+    with pytest.raises(RelationError, match="needs relation ids"):
+        make_attention()(x_BLD, None, None, checked=True)
+    with pytest.raises(RelationError, match=r"expected \(2, 3, 3\)"):
+        make_attention()(x_BLD, None, relation_BLL[:1], checked=True)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "largest"),
+    [
+        (Kernel.TABLES, 2 * 2 * 12 * max(12, 5, 16)),  # B H L max(L, R, Z)
+        (Kernel.PLAIN, 2 * 12 * 12 * 16),  # B L L Z
+    ],
+)
+def test_only_the_textbook_form_has_a_vector_for_every_pair(kernel: Kernel, largest: int) -> None:
+    layer = make_attention(32, 2, 5, kernel=kernel)
+    x_BLD, relation_BLL = make_inputs(2, 12, 32, 5)
+    keep_BL = torch.ones(2, 12, dtype=torch.bool)
+    q_BHLZ, k_BHLZ, v_BHLZ = (layer.split(project(x_BLD)) for project in (layer.query, layer.key, layer.value))
+    tables = (layer.relation_key_RZ, layer.relation_value_RZ)
+    attend = relation_attention.attend_plain if kernel is Kernel.PLAIN else relation_attention.attend_by_tables
+    with Operations() as operations:
+        z_BHLZ = attend(q_BHLZ, k_BHLZ, v_BHLZ, *tables, relation_BLL, keep_BL)
+        torch.autograd.grad(z_BHLZ.sum(), (q_BHLZ, k_BHLZ, v_BHLZ, *tables))
+    assert operations.largest == largest
+
+
+@settings(deadline=None, max_examples=25)
+@given(
+    batch=st.integers(1, 3),
+    length=st.integers(1, 20),
+    heads=st.integers(1, 4),
+    width=st.integers(1, 9),
+    relations=st.integers(1, 30),
+)
+def test_tables_need_memory_for_pairs_and_relations_and_no_more(
+    batch: int, length: int, heads: int, width: int, relations: int
+) -> None:
+    layer = make_attention(heads * width, heads, relations)
+    x_BLD, relation_BLL = make_inputs(batch, length, heads * width, relations)
+    with Operations() as operations:
+        gradients(layer, x_BLD, torch.ones(batch, length, dtype=torch.bool), relation_BLL)
+    attention = batch * heads * length * max(length, relations, width)
+    weights = heads * width * max(heads * width, relations)
+    assert operations.largest <= max(attention, weights)
+
+
+@pytest.mark.parametrize("given", [torch.float32, torch.bfloat16, torch.float64])
+def test_products_run_in_the_type_of_autocast_but_for_doubles(given: torch.dtype) -> None:
+    x, linear = torch.ones(1, 2, dtype=given), nn.Linear(2, 2, dtype=given)
+    assert relation_attention.compute_dtype(x) == linear(x).dtype == given
+    with torch.autocast("cpu", torch.float16):
+        assert relation_attention.compute_dtype(x) == linear(x).dtype
+
+
+def test_the_fused_kernel_is_refused_on_a_cpu() -> None:
+    x_BLD, relation_BLL = make_inputs(2, 3)
+    with pytest.raises(
+        ConfigError, match=r'"fused" cannot be used here: it needs .*; choose kernel="auto" or "tables"'
+    ):
+        make_attention(kernel=Kernel.FUSED)(x_BLD, None, relation_BLL)
+
+
+def test_an_unknown_kernel_is_refused() -> None:
+    with pytest.raises(ValueError, match="'bogus' is not a valid Kernel"):
+        make_attention(kernel="bogus")

@@ -5,11 +5,13 @@ from dataclasses import replace
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from dtfixup.errors import ConfigError, RelationError
 from dtfixup.fixup import STRATEGIES
-from dtfixup.transformer import Kernel, StackConfig, TransformerLayer, TransformerStack
+from dtfixup.transformer import Kernel, RelationAttention, StackConfig, TransformerLayer, TransformerStack
+
+from .operations import READS_A_NUMBER, Operations
 
 CONFIG = StackConfig(layers=3, dim=6, heads=2, mlp_dim=10, relations=4)
 Branch = Callable[[Tensor], Tensor]
@@ -91,6 +93,131 @@ def test_both_kernels_make_the_same_stack(names: tuple[str, str]) -> None:
     assert {layer.attention.kernel for layer in plain.layers} == {Kernel.PLAIN}
     assert {layer.attention.kernel for layer in tables.layers} == {Kernel.TABLES}
     torch.testing.assert_close(plain(*make_inputs()), tables(*make_inputs()))
+
+
+@torch.no_grad()
+def test_without_a_gpu_a_stack_takes_tables_and_refuses_the_fused_kernel() -> None:
+    auto, tables = make_stack("dt-fixup"), make_stack("dt-fixup", replace(CONFIG, kernel=Kernel.TABLES))
+    assert auto.config.kernel is Kernel.AUTO
+    assert torch.equal(auto(*make_inputs()), tables(*make_inputs()))
+    fused = make_stack("dt-fixup", replace(CONFIG, kernel=Kernel.FUSED))
+    for module in (fused, fused.layers[0]):
+        with pytest.raises(ConfigError, match='"fused" cannot be used here'):
+            module(*make_inputs())
+
+
+@pytest.mark.parametrize("wrong", [-1, 4, 260])
+@pytest.mark.parametrize("part", ["stack", "layer", "attention"])
+def test_ids_out_of_range_are_refused_at_every_level(part: str, wrong: int) -> None:
+    stack = make_stack("dt-fixup")
+    module = {"stack": stack, "layer": stack.layers[1], "attention": stack.layers[1].attention}[part]
+    x_BLD, keep_BL, relation_BLL = make_inputs()
+    relation_BLL[1, 3, 2] = wrong
+    with pytest.raises(RelationError, match=f"run from .*{wrong}.*, but this layer knows 0 to 3"):
+        module(x_BLD, keep_BL, relation_BLL)
+
+
+@torch.no_grad()
+def test_ids_are_checked_and_widened_once_for_all_layers() -> None:
+    x_BLD, keep_BL, relation_BLL = make_inputs()
+    bytes_BLL = relation_BLL.to(torch.uint8)
+    for layers in (1, 3):
+        stack = make_stack("dt-fixup", replace(CONFIG, layers=layers))
+        with Operations() as operations:
+            stack(x_BLD, keep_BL, bytes_BLL)
+        assert operations.count[READS_A_NUMBER] == 2  # the smallest id and the largest
+        assert operations.count["aten::_to_copy"] == 1
+
+
+@pytest.mark.parametrize("layers", [1, 3])
+def test_a_vanilla_stack_reads_no_number(layers: int) -> None:
+    x_BLD, keep_BL, _ = make_inputs()
+    stack = make_stack("dt-fixup", replace(CONFIG, layers=layers, relations=0))
+    with Operations() as operations:
+        stack(x_BLD, keep_BL).sum().backward()
+    assert operations.count[READS_A_NUMBER] == 0
+
+
+@pytest.fixture
+def _fused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a GPU, up to the kernels."""
+    monkeypatch.setattr(RelationAttention, "kernel_for", lambda layer, x_BLD: Kernel.FUSED)
+
+
+def joins_in_kernel(layer: TransformerLayer) -> bool:
+    return layer._joins_in_kernel(make_inputs()[0])
+
+
+@pytest.mark.usefixtures("_fused")
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_the_fused_kernel_joins_plain_skips_only(strategy: str) -> None:
+    (layer, *_) = make_stack(strategy).layers
+    assert joins_in_kernel(layer) is (strategy in ("dt-fixup", "t-fixup", "unscaled"))
+
+
+@pytest.mark.usefixtures("_fused")
+def test_a_vanilla_layer_has_no_fused_kernel() -> None:
+    (layer, *_) = make_stack("dt-fixup", replace(CONFIG, relations=0)).layers
+    assert not joins_in_kernel(layer)
+
+
+@pytest.mark.parametrize("kernel", [Kernel.AUTO, Kernel.PLAIN, Kernel.TABLES])
+def test_other_kernels_leave_the_joining_to_the_strategy(kernel: Kernel) -> None:
+    (layer, *_) = make_stack("dt-fixup", replace(CONFIG, kernel=kernel)).layers
+    assert not joins_in_kernel(layer)
+
+
+@pytest.mark.usefixtures("_fused")
+def test_dropout_on_a_branch_needs_the_branch() -> None:
+    (layer, *_) = make_stack("dt-fixup", replace(CONFIG, dropout=0.1)).layers
+    assert not joins_in_kernel(layer)
+    assert joins_in_kernel(layer.eval())
+
+
+@pytest.mark.usefixtures("_fused")
+@pytest.mark.parametrize("hook", ["forward_hook", "forward_pre_hook", "full_backward_hook", "full_backward_pre_hook"])
+@pytest.mark.parametrize("name", ["attention", "mlp", "mlp.up", "mlp.down", "dropout"])
+def test_who_looks_at_a_branch_sees_it(name: str, hook: str) -> None:
+    (layer, *_) = make_stack("dt-fixup").layers
+    handle = getattr(layer.get_submodule(name), f"register_{hook}")(lambda *_: None)
+    assert not joins_in_kernel(layer)
+    handle.remove()
+    assert joins_in_kernel(layer)
+
+
+@pytest.mark.usefixtures("_fused")
+@pytest.mark.parametrize("name", ["up", "down"])
+def test_a_replaced_linear_module_is_called(name: str) -> None:
+    (layer, *_) = make_stack("dt-fixup").layers
+    setattr(layer.mlp, name, nn.Identity())
+    assert not joins_in_kernel(layer)
+
+
+@pytest.mark.usefixtures("_fused")
+@pytest.mark.parametrize("hooked", [False, True])
+@torch.no_grad()
+def test_a_layer_takes_the_path_that_fits(hooked: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    (layer, *_) = make_stack("dt-fixup", replace(CONFIG, kernel=Kernel.PLAIN)).layers
+    x_BLD, keep_BL, relation_BLL = make_inputs()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(RelationAttention, "kernel_for", lambda layer, x_BLD: Kernel.PLAIN)
+        expected_BLD = layer(x_BLD, keep_BL, relation_BLL)
+        branch_BLD = layer.attention(x_BLD, keep_BL, relation_BLL)
+    asked: list[bool] = []
+
+    def fused(_: RelationAttention, x_BLD: Tensor, keep: Tensor, relation: Tensor, add_input: bool) -> Tensor:
+        asked.append(add_input)
+        return x_BLD + branch_BLD if add_input else branch_BLD
+
+    monkeypatch.setattr(RelationAttention, "_fused", fused)
+    monkeypatch.setattr(TransformerLayer, "_fused_mlp", lambda layer, x_BLD: x_BLD + layer.mlp(x_BLD))
+    seen: list[Tensor] = []
+    if hooked:
+        layer.attention.register_forward_hook(lambda module, inputs, output: seen.append(output))
+    torch.testing.assert_close(layer(x_BLD, keep_BL, relation_BLL), expected_BLD)
+    assert asked == [not hooked]
+    assert all(output is branch_BLD for output in seen)
+    assert len(seen) == hooked
 
 
 @pytest.mark.parametrize("strategy", ["dt-fixup", "t-fixup", "unscaled", "rezero"])
@@ -193,7 +320,7 @@ def test_a_config_that_cannot_work_is_refused(wrong: dict[str, float]) -> None:
 
 
 def test_an_unknown_kernel_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(ConfigError, match="no kernel 'bogus': choose one of plain, tables"):
+    with pytest.raises(ConfigError, match="no kernel 'bogus': choose one of auto, plain, tables, fused"):
         replace(CONFIG, kernel="bogus")
 
 

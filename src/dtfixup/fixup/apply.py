@@ -266,11 +266,26 @@ def _require_ready(parts: list[_Part], generator: torch.Generator | None) -> Non
             )
         if part.parameter.is_meta:
             raise ConfigError(f"{part.name} is on the meta device and has no values: first model.to_empty(device=...)")
-        if generator is not None and generator.device != part.parameter.device:
+        if generator is not None and not same_device(generator.device, part.parameter.device):
             raise ConfigError(
                 f"the generator is on {generator.device}, but {part.name} on {part.parameter.device}: "
                 "make the generator on the device of the weights, or initialise before moving the model"
             )
+
+
+def same_device(one: torch.device, other: torch.device) -> bool:
+    """Whether two names mean one device: "cuda" alone is the current GPU.
+
+    >>> same_device(torch.device("cpu"), torch.device("cpu", 0))
+    True
+    """
+    return one.type == other.type and _device_index(one) == _device_index(other)
+
+
+def _device_index(device: torch.device) -> int:
+    if str(device) in ("cuda", "xpu"):  # no number; of other kinds there is one
+        return int(torch.get_device_module(device).current_device())
+    return device.index or 0
 
 
 def _fused(module: nn.Module) -> Iterator[tuple[Tensor, int]]:

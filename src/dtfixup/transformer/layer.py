@@ -6,12 +6,14 @@ configuration make it relation-aware. Legend: B batch, L length, D width.
 
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor, nn
 
 from dtfixup.errors import ConfigError
 from dtfixup.fixup import LayerWeights, Strategy
 from dtfixup.transformer.attention import Attention
-from dtfixup.transformer.relation_attention import Kernel, RelationAttention
+from dtfixup.transformer.kernel_choice import Kernel
+from dtfixup.transformer.relation_attention import RelationAttention, compute_dtype, has_hooks, is_plain_linear
 
 
 @dataclass(frozen=True)
@@ -34,8 +36,8 @@ class StackConfig:
     """Dropout on each branch. The paper uses none inside the stack."""
     input_dropout: float = 0.0
     """Dropout on the stack's input."""
-    kernel: Kernel = Kernel.TABLES
-    """How relation-aware attention is computed; "plain" is the textbook form, slow and equal."""
+    kernel: Kernel = Kernel.AUTO
+    """How relation-aware attention is computed: "plain" is the textbook form, slow and equal; "auto" the fastest."""
 
     def __post_init__(self) -> None:
         if min(self.layers, self.dim, self.heads, self.mlp_dim) < 1 or self.relations < 0:
@@ -77,15 +79,47 @@ class TransformerLayer(nn.Module):
         self.mlp_residual = strategy.residual(config.dim, config.layers)
         self.dropout = nn.Dropout(config.dropout)
 
-    def forward(self, x_BLD: Tensor, keep_BL: Tensor | None = None, relation_BLL: Tensor | None = None) -> Tensor:
+    def forward(
+        self,
+        x_BLD: Tensor,
+        keep_BL: Tensor | None = None,
+        relation_BLL: Tensor | None = None,
+        *,
+        checked: bool = False,
+    ) -> Tensor:
+        """One layer; `checked` says that the relation ids are known to be in range."""
+        if self._joins_in_kernel(x_BLD):
+            x_BLD = self.attention(x_BLD, keep_BL, relation_BLL, checked=checked, add_input=True)
+            return self._fused_mlp(x_BLD)
         inner_BLD = self.attention_residual.enter(x_BLD)
         if self.relation_aware:
-            attended_BLD = self.attention(inner_BLD, keep_BL, relation_BLL)
+            attended_BLD = self.attention(inner_BLD, keep_BL, relation_BLL, checked=checked)
         else:
             attended_BLD = self.attention(inner_BLD, keep_BL)
         x_BLD = self.attention_residual.leave(x_BLD, self.dropout(attended_BLD))  # Eq. 3
         mlp_BLD = self.mlp(self.mlp_residual.enter(x_BLD))
         return self.mlp_residual.leave(x_BLD, self.dropout(mlp_BLD))  # Eq. 4
+
+    def _joins_in_kernel(self, x_BLD: Tensor) -> bool:
+        """Whether the fused kernel may add the branches itself: a plain skip, and nobody looks at a branch alone."""
+        return (
+            isinstance(self.attention, RelationAttention)
+            and self.attention.kernel_for(x_BLD) is Kernel.FUSED
+            and all(skip.plain and skip.norm is None for skip in (self.attention_residual, self.mlp_residual))
+            and not (self.training and self.dropout.p)
+            and not any(has_hooks(branch) for branch in (self.attention, self.mlp, self.dropout))
+            and is_plain_linear(self.mlp.up)
+            and is_plain_linear(self.mlp.down)
+        )
+
+    def _fused_mlp(self, x_BLD: Tensor) -> Tensor:
+        from dtfixup.transformer.relation_kernels import MlpBranch  # Triton is there on GPU machines alone
+
+        with torch.autocast(x_BLD.device.type, enabled=False):
+            joined_BLD: Tensor = MlpBranch.apply(  # type: ignore[no-untyped-call]
+                x_BLD, self.mlp.up.weight, self.mlp.down.weight, compute_dtype(x_BLD), True
+            )
+        return joined_BLD
 
     def fixup_weights(self) -> LayerWeights:
         return LayerWeights(

@@ -3,11 +3,16 @@
 Legend: B batch, L length, D width.
 """
 
+from typing import cast
+
+import torch
 from torch import Tensor, nn
 
 from dtfixup.errors import ConfigError, RelationError
 from dtfixup.fixup import NormPlacement, Strategy, strategy_named
+from dtfixup.transformer.kernel_choice import Kernel
 from dtfixup.transformer.layer import StackConfig, TransformerLayer
+from dtfixup.transformer.relation_attention import RelationAttention, require_relations
 
 
 class TransformerStack(nn.Module):
@@ -33,7 +38,16 @@ class TransformerStack(nn.Module):
             raise ConfigError(f"keep_BL must be {tuple(x_BLD.shape[:2])}, got {tuple(keep_BL.shape)}")
         if relation_BLL is not None and not self.config.relations:
             raise RelationError("relation ids were given to a vanilla stack: build it with relations=")
+        if self.config.relations:
+            relation_BLL = self._ready_relations(x_BLD, relation_BLL)
         x_BLD = self.input_dropout(x_BLD)
         for layer in self.layers:
-            x_BLD = layer(x_BLD, keep_BL, relation_BLL)
+            x_BLD = layer(x_BLD, keep_BL, relation_BLL, checked=True)
         return x_BLD if self.final_norm is None else self.final_norm(x_BLD)
+
+    def _ready_relations(self, x_BLD: Tensor, relation_BLL: Tensor | None) -> Tensor:
+        """Relation ids checked and of the type that the layers work with, once for all of them."""
+        capturing = x_BLD.is_cuda and torch.cuda.is_current_stream_capturing()  # a graph cannot look at numbers
+        relation_BLL = require_relations(x_BLD, relation_BLL, self.config.relations, checked=capturing)
+        attention = cast(RelationAttention, self.layers[0].attention)
+        return relation_BLL.to(torch.uint8 if attention.kernel_for(x_BLD) is Kernel.FUSED else torch.long)
