@@ -17,6 +17,8 @@ from transformers import (
     BertModel,
     DistilBertConfig,
     DistilBertModel,
+    ElectraConfig,
+    ElectraModel,
     PreTrainedTokenizerFast,
     RobertaConfig,
     RobertaModel,
@@ -25,6 +27,8 @@ from transformers import (
 
 from dtfixup.encoders import Encoder, encoder_sha256, load, load_encoder
 from dtfixup.errors import EncoderError
+
+from ..transformer.operations import READS_A_NUMBER, Operations
 
 BYTES = ["<s>", "<pad>", "</s>", "<unk>", "<mask>", "d", "o", "g", "\u0120", "do", "\u0120do", "\u0120dog"]
 WORDS = ["[CLS]", "[PAD]", "[SEP]", "[UNK]", "the", "dog", "play", "##ing", "##s", "park"]
@@ -333,3 +337,73 @@ def test_an_encoder_without_token_types_cannot_grow_them(tmp_path: Path) -> None
 
 def test_the_hash_of_an_encoder_follows_its_weights(bert: Path, roberta: Path) -> None:
     assert encoder_sha256(bert) == encoder_sha256(bert) != encoder_sha256(roberta)
+
+
+def encoder_of(kind: str) -> Encoder:
+    """A small encoder with random weights, in training mode without dropout."""
+    torch.manual_seed(0)
+    shape = {**SHAPE, "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    model = {
+        "bert": lambda: BertModel(BertConfig(**shape), add_pooling_layer=False),
+        "roberta": lambda: RobertaModel(RobertaConfig(**shape), add_pooling_layer=False),
+        "electra": lambda: ElectraModel(ElectraConfig(**shape, embedding_size=8)),
+        "distilbert": lambda: DistilBertModel(
+            DistilBertConfig(
+                vocab_size=10, dim=8, n_layers=2, n_heads=2, hidden_dim=16, dropout=0.0, attention_dropout=0.0
+            )
+        ),
+    }[kind]()
+    return Encoder(model.train(), tokenizer(), tokenizer(), kind)
+
+
+IDS_BT = torch.tensor([[0, 4, 5, 8, 2], [0, 6, 2, 1, 1], [0, 9, 7, 2, 1]])
+KINDS = ["bert", "roberta", "electra"]
+
+
+@pytest.mark.parametrize("number", [torch.bool, torch.int64, torch.uint8, torch.float32])
+@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+@pytest.mark.parametrize("kind", [*KINDS, "distilbert"])
+def test_a_mask_means_what_it_means_to_transformers(kind: str, attention: str, number: torch.dtype) -> None:
+    encoder = encoder_of(kind)
+    encoder.model.set_attn_implementation(attention)
+    mask_BT = (IDS_BT != 1).long()
+    expected = encoder.model(input_ids=IDS_BT, attention_mask=mask_BT).last_hidden_state
+    states = encoder(IDS_BT, mask_BT.to(number))
+    torch.testing.assert_close(states, expected)
+    gradients, wanted = (torch.autograd.grad(x.square().sum(), list(encoder.parameters())) for x in (states, expected))
+    torch.testing.assert_close(gradients, wanted)
+    assert not torch.allclose(states, encoder(IDS_BT, torch.ones_like(mask_BT)))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_token_types_arrive(kind: str) -> None:
+    encoder, mask_BT = encoder_of(kind), torch.ones_like(IDS_BT)
+    types_BT = (IDS_BT > 4).long() if kind != "roberta" else torch.zeros_like(IDS_BT)
+    expected = encoder.model(input_ids=IDS_BT, attention_mask=mask_BT, token_type_ids=types_BT).last_hidden_state
+    torch.testing.assert_close(encoder(IDS_BT, mask_BT, types_BT), expected)
+
+
+@pytest.mark.parametrize("full", [False, True], ids=["padding", "no padding"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_pass_reads_no_number_from_the_device(kind: str, full: bool) -> None:
+    encoder, mask_BT = encoder_of(kind), torch.ones_like(IDS_BT) if full else IDS_BT != 1
+    with Operations() as operations:
+        encoder(IDS_BT, mask_BT).sum().backward()
+    assert operations.count[READS_A_NUMBER] == operations.count["aten::is_nonzero"] == 0
+
+
+@pytest.mark.parametrize("number", [None, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_mask_stays_finite_in_the_type_that_attention_runs_in(kind: str, number: torch.dtype | None) -> None:
+    encoder, mask_BT = encoder_of(kind), torch.zeros_like(IDS_BT)
+    seen: list[torch.Tensor] = []
+    encoder.model.register_forward_pre_hook(
+        lambda module, positional, named: seen.append(named["attention_mask"]), with_kwargs=True
+    )
+    with torch.autocast("cpu", number, enabled=number is not None):
+        states = encoder(IDS_BT, mask_BT)
+    (added_B11T,) = seen
+    assert added_B11T.shape == (3, 1, 1, 5)
+    assert added_B11T.dtype == (number or torch.float32)
+    assert added_B11T.isfinite().all()
+    assert states.isfinite().all()

