@@ -83,6 +83,18 @@ def test_the_usual_norm_follows_the_batches_taken() -> None:
     assert float(updater.usual) == pytest.approx(0.99 * norms[0] + 0.01 * norms[2])
 
 
+def test_late_in_a_run_a_hard_example_is_no_spike() -> None:
+    model = small_model()
+    updater = Updater(parameter_groups(model, []), UpdateConfig(spike=20.0, clip=5.0))
+    skipped = []
+    for scale in (1e-4, 1e-2, 1e3):
+        set_gradients(model, scale, 0)
+        updater.apply_()
+        skipped.append(bool(updater.skip))
+    assert float(updater.usual) < 5 < float(updater.norm) / 20
+    assert skipped == [False, False, True]
+
+
 def test_the_average_is_kept_and_lent() -> None:
     model = small_model()
     updater = Updater(parameter_groups(model, []), UpdateConfig(learning_rate=0.1, average=0.75))

@@ -5,7 +5,8 @@ learning rate is a tensor that is written between steps, and whether a batch is 
 Adam leaves everything as it is where `found_inf` is 1, and divides the gradients by `grad_scale`).
 
 A batch is skipped whose gradient norm is not finite, or more than `spike` times the usual: without layer norms, one
-such batch can undo thousands of good steps (see `watch`). The usual norm is a moving average over the batches taken.
+such batch can undo thousands of good steps (see `watch`). The usual norm is a moving average over the batches taken; it
+never counts as less than `clip`: late in a run most gradients are nearly zero, and a hard example is no spike.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -33,7 +34,7 @@ class UpdateConfig:
     clip: float = 5.0
     """Largest gradient norm."""
     spike: float = 20.0
-    """A batch with a gradient norm this many times the usual is skipped and counted."""
+    """A batch with a gradient norm this many times the usual, or the clip if that is more, is skipped and counted."""
     average: float = 0.0
     """Decay of the moving average of the weights; 0 keeps none."""
 
@@ -98,7 +99,7 @@ class Updater:
         gradients = [parameter.grad for parameter in self.parameters if parameter.grad is not None]
         norm = nn.utils.get_total_norm(gradients).float()
         started = self.usual > 0
-        skip = ~torch.isfinite(norm) | (started & (norm > self.config.spike * self.usual))
+        skip = ~torch.isfinite(norm) | (started & (norm > self.config.spike * self.usual.clamp_min(self.config.clip)))
         self._adam((norm / self.config.clip).clamp_min(1.0), skip.float())
         taken = torch.where(started, self.usual.lerp(norm, 0.01), norm)
         self.usual.copy_(torch.where(skip, self.usual, taken))
