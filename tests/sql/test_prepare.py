@@ -21,7 +21,7 @@ from dtfixup.sql.dataset import Dataset, open_dataset
 from dtfixup.sql.grammar import VALUE_KINDS, Choice, ValueKind, sql_grammar
 from dtfixup.sql.inputs import describe_database, describe_question
 from dtfixup.sql.prepare import make_part, prepare
-from dtfixup.sql.prepared import ARRAYS, INDEX, Prepared, map_arrays, open_prepared
+from dtfixup.sql.prepared import ARRAYS, INDEX, TABLES, Prepared, map_arrays, open_prepared
 from dtfixup.sql.sample import sample_folder
 from dtfixup.sql.schema import Schema
 from dtfixup.sql.sql_reader import SqlReader
@@ -178,7 +178,7 @@ def test_the_same_inputs_give_the_same_bytes_whatever_the_workers(small: Path, t
     for name, workers in (("one", 1), ("two", 2)):
         prepare(small, tmp_path / name, workers=workers, show_progress=False)
     assert bytes_of(tmp_path / "one") == bytes_of(tmp_path / "two")
-    assert sorted(path.name for path in (tmp_path / "one").iterdir()) == [ARRAYS, INDEX]
+    assert sorted(path.name for path in (tmp_path / "one").iterdir()) == [ARRAYS, INDEX, TABLES]
 
 
 def test_a_second_run_does_nothing(small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -84,11 +84,12 @@ def prepare(
             "cls": tokenizer.cls_id,
             "sep": tokenizer.sep_id,
             "pad": tokenizer.pad_id,
+            "mask": tokenizer.mask_id,
         },
         "data_hash": _data_hash(dataset, examples),
         "grammar": hashlib.sha256(json.dumps(sql_grammar().rules).encode()).hexdigest(),
     }
-    write_prepared(folder, arrays, index)
+    write_prepared(folder, arrays, index, [dataset.schemas[database] for database in index["databases"]])
     shutil.rmtree(folder / _PARTS)
     return _report(folder, was_there=False)
 

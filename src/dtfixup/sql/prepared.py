@@ -1,7 +1,8 @@
 """The prepared dataset: everything a training run reads, in one memory-mapped file of arrays and a JSON index.
 
-Out of `prepare.py`, into `batch.py`; needs numpy alone, so that a bare GPU box can read it. `arrays.safetensors` holds
-flat arrays; where rows differ in length, `x.start` says where each row of `x` begins. `index.json` holds the rest.
+Out of `prepare.py`, into `batch.py`; needs no parser, so that a bare GPU box can read it. `arrays.safetensors` holds
+flat arrays; where rows differ in length, `x.start` says where each row of `x` begins. `tables.json` holds the schemas,
+`index.json` the rest.
 
 Databases (D): `columns.start`, `column.table`, `column.kind`; items are a database's columns, then its tables:
 `items.start`, `item_tokens.start`, `item_token.id`, `item_token.word`; `relations.start`, `relation`.
@@ -15,8 +16,9 @@ candidates: `values.start`, `value.kind`, `value.column` (-1: none), `value.sour
 
 import json
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +27,12 @@ from numpy.typing import NDArray
 
 from dtfixup.errors import DataError
 from dtfixup.files import read_json, write_atomically, write_json
+from dtfixup.sql.schema import Schema, read_tables_json, write_tables_json
 
 ARRAYS = "arrays.safetensors"
 INDEX = "index.json"
-FORMAT = 1
+TABLES = "tables.json"
+FORMAT = 2
 
 Array = NDArray[Any]
 _NAMES = {"int8": "I8", "int16": "I16", "int32": "I32", "int64": "I64", "uint8": "U8"}
@@ -64,6 +68,16 @@ class Prepared:
     def databases(self) -> list[str]:
         return list(self.index["databases"])
 
+    @cached_property
+    def schemas(self) -> list[Schema]:
+        """The schemas, in the order of `databases`."""
+        found = read_tables_json(self.folder / TABLES)
+        return [found[database] for database in self.databases]
+
+    def schema_of(self, example: int) -> Schema:
+        """The schema that an example asks about."""
+        return self.schemas[int(self.arrays["example.database"][example])]
+
 
 def open_prepared(folder: str | Path) -> Prepared:
     """Open what `dtfixup sql prepare` wrote."""
@@ -78,11 +92,14 @@ def open_prepared(folder: str | Path) -> Prepared:
     return Prepared(folder, index, map_arrays(folder / ARRAYS))
 
 
-def write_prepared(folder: Path, arrays: Mapping[str, Array], index: Mapping[str, Any]) -> None:
-    """Write the arrays, then the index that makes them valid."""
+def write_prepared(
+    folder: Path, arrays: Mapping[str, Array], index: Mapping[str, Any], schemas: Sequence[Schema]
+) -> None:
+    """Write the arrays and schemas, then the index that makes them valid."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / INDEX).unlink(missing_ok=True)  # old arrays and new must never be taken for one dataset
     write_atomically(folder / ARRAYS, lambda path: write_arrays(path, arrays))
+    write_tables_json(schemas, folder / TABLES)
     write_json(folder / INDEX, {"format": FORMAT, **index})
 
 

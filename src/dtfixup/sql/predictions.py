@@ -1,0 +1,65 @@
+"""Derivations that a search found → trees and SQL text.
+
+In: `Hypothesis` of an example of a prepared dataset, and its schema. Out: SQL, as Spider's script reads it or quoted.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dtfixup.errors import SqlError
+from dtfixup.sql.grammar import VALUE_KINDS, Choice, ValueKind
+from dtfixup.sql.prepared import Prepared
+from dtfixup.sql.schema import Schema
+from dtfixup.sql.search import Hypothesis
+from dtfixup.sql.sql_writer import SqlWriter
+from dtfixup.sql.transitions import Action, ApplyRule, SelectColumn, SelectValue, tree_of
+from dtfixup.sql.tree import Literal, Node
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """A query, and how likely the model holds it to be."""
+
+    sql: str
+    score: float
+
+
+def literals_of(prepared: Prepared, example: int) -> list[Literal]:
+    """The candidates of an example, in their order."""
+    first, last = prepared.arrays["values.start"][example : example + 2]
+    literals = []
+    for row in range(first, last):
+        kind = VALUE_KINDS[prepared.arrays["value.kind"][row]]
+        text = prepared.text("value_text", "value_texts", row)
+        literals.append(Literal(text, ValueKind.NUMBER if kind is ValueKind.COUNT else kind))
+    return literals
+
+
+def tree_from(actions: Sequence[tuple[int, int]], literals: Sequence[Literal]) -> Node:
+    """The tree of a derivation."""
+
+    def action(choice: int, index: int) -> Action:
+        if choice == Choice.RULE:
+            return ApplyRule(index)
+        if choice == Choice.COLUMN:
+            return SelectColumn(index)
+        if index < 0:
+            raise SqlError("the derivation has a literal that is no candidate: it cannot be written")
+        return SelectValue(literals[index])
+
+    return tree_of(action(choice, index) for choice, index in actions)
+
+
+def predictions_of(
+    found: Sequence[Hypothesis], literals: Sequence[Literal], schema: Schema, *, quote_names: bool = False
+) -> list[Prediction]:
+    """SQL of every derivation that can be written, best first, no text twice."""
+    writer = SqlWriter(schema, quote_names=quote_names)
+    made: dict[str, Prediction] = {}
+    for hypothesis in found:
+        try:
+            sql = writer.write(tree_from(hypothesis.actions, literals))
+        except SqlError:  # a literal that cannot stand in SQL text: the next hypothesis may do better
+            continue
+        made.setdefault(sql, Prediction(sql, hypothesis.score))
+    return list(made.values())

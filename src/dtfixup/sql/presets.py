@@ -1,0 +1,113 @@
+"""Configurations of SQL-SP, as functions that return frozen dataclasses.
+
+`paper` is the paper's run with RoBERTa-large, `minilm` ours with the bundled encoder, `smoke` a minute on a CPU. A
+file of JSON or YAML fields, or options of the command line, may change any field of a preset; an unknown field is an
+error.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from dtfixup.errors import ConfigError
+from dtfixup.sql.batch import Noise, Order
+from dtfixup.sql.decoder import DecoderConfig
+from dtfixup.sql.model import ModelConfig
+from dtfixup.training.config import TrainingConfig, from_json, to_json
+from dtfixup.training.precision import Precision
+from dtfixup.training.update import UpdateConfig
+
+
+@dataclass(frozen=True)
+class SqlSpConfig:
+    """Everything that a run of SQL-SP depends on, but the data."""
+
+    encoder: str = "minilm"
+    """Encoder by name or folder."""
+    encoder_factor: float = 0.1
+    """The encoder's learning rate, as a multiple of the run's; 0 leaves the encoder as it is."""
+    model: ModelConfig = field(default_factory=ModelConfig)
+    """Shape of the model."""
+    training: TrainingConfig = field(default_factory=TrainingConfig)
+    """Schedule."""
+    order: Order = Order.SHUFFLED
+    """Order of schema items in training; they are read as stored, or grouped, otherwise."""
+    noise: Noise = field(default_factory=Noise)
+    """What is left out of training batches at random."""
+    splits: str = "train"
+    """Splits to train on, separated by commas."""
+    hold_out: int = 0
+    """Databases of the training splits to keep apart and evaluate on, for tuning; 0 evaluates on dev."""
+    beam: int = 5
+    """Hypotheses of the search at the end."""
+
+    def __post_init__(self) -> None:
+        if self.encoder_factor < 0 or self.hold_out < 0:
+            raise ConfigError("encoder_factor and hold_out cannot be negative")
+
+    @property
+    def reading_order(self) -> Order:
+        """The order for use: that of training, without chance."""
+        return {Order.SHUFFLED: Order.STORED, Order.GROUPED_SHUFFLED: Order.GROUPED}.get(self.order, self.order)
+
+
+def paper() -> SqlSpConfig:
+    """The paper's run (appendix C.5): RoBERTa-large, N = 24, 60 epochs; on one GPU with 40 GB."""
+    return SqlSpConfig(
+        encoder="roberta-large",
+        encoder_factor=8e-3,
+        model=ModelConfig(
+            input_dropout=0.6, freeze_embeddings=False, decoder=DecoderConfig(dropout=0.6, label_smoothing=0.2)
+        ),
+        training=TrainingConfig(epochs=60, batch_size=16, precision=Precision.BF16),
+    )
+
+
+def minilm() -> SqlSpConfig:
+    """The bundled 22.7M encoder, N = 24; minutes on a GPU."""
+    return SqlSpConfig(
+        training=TrainingConfig(epochs=60, batch_size=16, precision=Precision.BF16, update=UpdateConfig(average=0.999)),
+    )
+
+
+def smoke() -> SqlSpConfig:
+    """Two narrow layers on a frozen encoder, three epochs: shows that everything runs, learns little."""
+    return SqlSpConfig(
+        encoder_factor=0.0,
+        model=ModelConfig(
+            layers=2,
+            dim=64,
+            heads=4,
+            mlp_dim=128,
+            decoder=DecoderConfig(action_dim=32, node_dim=16, lstm_dim=64, heads=4),
+        ),
+        training=TrainingConfig(epochs=3, batch_size=8, evaluate_every=3),
+        beam=2,
+    )
+
+
+PRESETS: Mapping[str, Callable[[], SqlSpConfig]] = {"paper": paper, "minilm": minilm, "smoke": smoke}
+
+
+def preset_named(name: str) -> SqlSpConfig:
+    """A preset by name."""
+    if name not in PRESETS:
+        raise ConfigError(f"there is no preset {name!r}: choose one of {', '.join(PRESETS)}")
+    return PRESETS[name]()
+
+
+def changed(config: SqlSpConfig, changes: Mapping[str, Any]) -> SqlSpConfig:
+    """The configuration with some fields changed; nested mappings change nested fields.
+
+    >>> changed(minilm(), {"model": {"layers": 8}}).model.layers
+    8
+    """
+    return from_json(SqlSpConfig, _merged(to_json(config), changes))
+
+
+def _merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    merged = dict(base)
+    for name, value in changes.items():
+        is_nested = isinstance(value, Mapping) and isinstance(base.get(name), Mapping)
+        merged[name] = _merged(base[name], value) if is_nested else value
+    return merged

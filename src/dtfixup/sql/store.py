@@ -1,0 +1,56 @@
+"""A trained SQL-SP model from its file, ready for use.
+
+In: a run's folder, or a file of weights that a run wrote. Out: `TrainedModel`: the model in evaluation mode, and how it
+reads a schema. The encoder's own frozen tables are not in the file; they come from the encoder it names.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from dtfixup.encoders import Encoder, load_encoder
+from dtfixup.errors import CheckpointError
+from dtfixup.sql.batch import Order
+from dtfixup.sql.model import ModelConfig, SqlSpModel
+from dtfixup.sql.presets import SqlSpConfig
+from dtfixup.training.checkpoint import LAST
+from dtfixup.training.config import from_json
+from dtfixup.training.tensors import load_weights, read_content
+
+
+@dataclass(frozen=True)
+class TrainedModel:
+    """A model for use."""
+
+    model: SqlSpModel
+    encoder: str
+    order: Order
+    content: dict[str, Any]
+    """What the file says of itself: configuration, data, evaluation."""
+
+
+def load_model(path: str | Path, device: torch.device | str = "cpu", *, encoder: Encoder | None = None) -> TrainedModel:
+    """Read a model; `encoder` stands in for the one that the file names."""
+    file = Path(path)
+    if file.is_dir():
+        file = file / LAST
+        if not file.is_file():
+            raise CheckpointError(
+                f"{path} has no {LAST}: the run has not finished, go on with it by --resume, or name a file of weights"
+            )
+    content = read_content(file)
+    try:
+        settings = content["fingerprint"]
+        config = from_json(ModelConfig, settings["model"])
+        order = SqlSpConfig(order=Order(settings["order"])).reading_order
+        name = settings["encoder"]
+    except (KeyError, TypeError, ValueError) as error:
+        raise CheckpointError(f"{file} holds no SQL-SP model: {error}") from error
+    model = SqlSpModel(config, load_encoder(name) if encoder is None else encoder)
+    if not settings["encoder_factor"]:
+        model.encoder.requires_grad_(False)  # it was not trained, so it is not in the file
+    left_out = [each for each, tensor in model.named_parameters() if not tensor.requires_grad]
+    load_weights(file, model, left_out=left_out)
+    return TrainedModel(model.to(device).eval(), name, order, content)
