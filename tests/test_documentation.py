@@ -29,7 +29,17 @@ def test_the_python_of_the_documentation_runs(
 
 
 @pytest.mark.parametrize(
-    "name", ["README.md", "docs/method.md", "docs/sql.md", "docs/execution.md", "CONTRIBUTING.md", "CHANGELOG.md"]
+    "name",
+    [
+        "README.md",
+        "docs/method.md",
+        "docs/sql.md",
+        "docs/execution.md",
+        "docs/sql-sp.md",
+        "docs/training.md",
+        "CONTRIBUTING.md",
+        "CHANGELOG.md",
+    ],
 )
 def test_links_and_pictures_exist(name: str) -> None:
     file = ROOT / name

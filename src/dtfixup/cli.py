@@ -9,7 +9,7 @@ from jsonargparse import auto_cli
 from rich.console import Console
 from rich.markup import escape
 
-from dtfixup import cli_sql
+from dtfixup import cli_sql, cli_train
 from dtfixup.errors import ConfigError, DtFixupError
 from dtfixup.files import write_json
 
@@ -77,24 +77,29 @@ _VERBS: Any = {
     "check": check,
     "demo": demo,
     "sql": {
-        "_help": "Text to SQL: link, prepare, evaluate.",
+        "_help": "Text to SQL: link, prepare, train, predict, evaluate.",
         "link": cli_sql.link,
         "prepare": cli_sql.prepare,
+        "train": cli_train.train,
+        "predict": cli_train.predict,
         "evaluate": cli_sql.evaluate,
     },
 }
 _MAIN_OPTION = {("sql", "link"): "--question"}
-_FLAGS = {("sql", "link"): {"--json"}}
+_OTHER_NAMES = {("sql", "train"): {"--config": "--fields"}}  # jsonargparse keeps a --config for itself
+_FLAGS = {("sql", "link"): {"--json"}, ("sql", "train"): {"--resume"}}
 
 
 def _spelled_out(arguments: list[str]) -> list[str]:
-    """What people may leave out: the name of a question's option, and the `true` of a flag."""
+    """What people may leave out: the name of a question's option, and the `true` of a flag; and names we use anew."""
     verb, rest = (arguments[0], arguments[1]) if len(arguments) > 1 else ("", ""), arguments[2:]
     if verb in _MAIN_OPTION and rest and not rest[0].startswith("-"):
         rest = [_MAIN_OPTION[verb], *rest]
     spelled = []
+    others = _OTHER_NAMES.get(verb, {})
     for position, argument in enumerate(rest):
-        spelled.append(argument)
+        option, equals, value = argument.partition("=")
+        spelled.append(f"{others.get(option, option)}{equals}{value}")
         following = rest[position + 1] if position + 1 < len(rest) else "-"
         if argument in _FLAGS.get(verb, set()) and following.startswith("-"):
             spelled.append("true")

@@ -1,0 +1,222 @@
+"""The verbs `dtfixup sql train` and `dtfixup sql predict`: typed functions, and jsonargparse makes their options."""
+
+import shlex
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from rich.console import Console
+from rich.progress import track
+
+from dtfixup.errors import ConfigError, DataError
+from dtfixup.files import cache_folder, write_atomically, write_json
+
+_console = Console()
+
+
+def train(
+    data: Path,
+    out: Path,
+    preset: str = "minilm",
+    fields: Path | None = None,
+    layers: int | None = None,
+    strategy: str | None = None,
+    encoder: str | None = None,
+    encoder_factor: float | None = None,
+    epochs: int | None = None,
+    batch_size: int | None = None,
+    accumulate: int | None = None,
+    learning_rate: float | None = None,
+    warmup: int | None = None,
+    dropout: float | None = None,
+    precision: str | None = None,
+    kernel: str | None = None,
+    splits: str | None = None,
+    hold_out: int | None = None,
+    beam: int | None = None,
+    seed: int | None = None,
+    resume: bool = False,
+    result: Path | None = None,
+) -> None:
+    """Train SQL-SP, and score it with a beam search.
+
+    Args:
+        data: Folder in the layout of the Spider download, or one that `dtfixup sql prepare` made.
+        out: Folder for logs, checkpoints and weights.
+        preset: paper, minilm or smoke.
+        fields: YAML or JSON file with fields of the configuration that differ from the preset; also --config.
+        layers: Number of new layers.
+        strategy: How the new layers are made trainable, such as dt-fixup, standard, pre-ln.
+        encoder: Encoder by name or folder.
+        encoder_factor: The encoder's learning rate, as a multiple of the run's; 0 leaves it as it is.
+        epochs: Passes over the training examples.
+        batch_size: Examples of a batch.
+        accumulate: Batches per update.
+        learning_rate: Of the new layers.
+        warmup: Updates in which the rate rises.
+        dropout: On the stack's input and on the decoder's context.
+        precision: fp32, tf32 or bf16.
+        kernel: auto, or plain for the textbook form.
+        splits: Splits to train on, separated by commas.
+        hold_out: Databases of the training splits to keep apart and evaluate on.
+        beam: Hypotheses of the search at the end.
+        seed: Of weights, order of examples and dropout.
+        resume: Go on with the run in the folder.
+        result: File for the result, beside the one in the folder.
+    """
+    from dtfixup.experiments.sql_run import RESULT, train_sql
+    from dtfixup.files import read_json
+    from dtfixup.sql.presets import changed, preset_named
+
+    chosen: dict[str, Any] = {
+        "encoder": encoder,
+        "encoder_factor": encoder_factor,
+        "splits": splits,
+        "hold_out": hold_out,
+        "beam": beam,
+        "model": {
+            "layers": layers,
+            "strategy": strategy,
+            "input_dropout": dropout,
+            "kernel": kernel,
+            "decoder": {"dropout": dropout},
+        },
+        "training": {
+            "epochs": epochs,
+            "batch_size": batch_size,
+            "accumulate": accumulate,
+            "warmup": warmup,
+            "precision": precision,
+            "seed": seed,
+            "update": {"learning_rate": learning_rate},
+        },
+    }
+    settings = preset_named(preset)
+    if fields is not None:
+        settings = changed(settings, _fields(fields))
+    settings = changed(settings, _given(chosen))
+    prepared = open_data(data, settings.encoder, [*_split(settings.splits), *(() if settings.hold_out else ("dev",))])
+    command = "dtfixup " + shlex.join(_without_paths(sys.argv[1:]))
+    run = train_sql(settings, prepared, out, name="sql-train", command=command, resume=resume)
+    if not run.metrics:
+        return
+    for name, value in run.metrics.items():
+        _console.print(f"{name:32} {value:g}")
+    if result is not None:
+        write_json(result, read_json(out / RESULT))
+    _console.print(f"weights: {out / 'last.safetensors'}, result: {result or out / RESULT}")
+
+
+def predict(
+    model: Path,
+    data: Path,
+    out: Path,
+    split: str = "dev",
+    beam: int = 5,
+    pick: Literal["likely", "executable"] = "likely",
+    beams: Path | None = None,
+) -> None:
+    """Write a query for every question of a split, one a line, as Spider's official script takes them.
+
+    Args:
+        model: Folder of a finished run, or a file of weights.
+        data: Folder in the layout of the Spider download, or one that `dtfixup sql prepare` made.
+        out: File for the queries.
+        split: Split to answer.
+        beam: Hypotheses of the search.
+        pick: The likeliest query, or the likeliest that the database runs; that needs the Spider layout.
+        beams: File for all hypotheses, as JSON lines with scores.
+    """
+    import json
+
+    import numpy as np
+    import torch
+
+    from dtfixup.sql.dataset import open_dataset
+    from dtfixup.sql.decoding import corpus_for, decode
+    from dtfixup.sql.picking import first_that_runs
+    from dtfixup.sql.store import load_model
+
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    trained = load_model(model, device)
+    prepared = open_data(data, trained.encoder, [split])
+    examples = np.asarray(prepared.split(split))
+    corpus = corpus_for(trained.model, prepared, device)
+    found = decode(trained.model, corpus, prepared, examples, trained.order, beam=beam, progress=True)
+    if pick == "executable":
+        dataset = open_dataset(data)
+        both = track(list(zip(examples.tolist(), found, strict=True)), "run queries", transient=True)
+        files = (dataset.database_file(prepared.schema_of(example).database) for example in examples.tolist())
+        queries = [
+            first_that_runs([query.sql for query in each], file) for (_, each), file in zip(both, files, strict=True)
+        ]
+    else:
+        queries = [each[0].sql if each else "" for each in found]
+    write_atomically(out, lambda path: path.write_text("".join(f"{query}\n" for query in queries), encoding="utf-8"))
+    if beams is not None:
+        lines = [json.dumps([[query.sql, query.score] for query in each]) + "\n" for each in found]
+        write_atomically(beams, lambda path: path.write_text("".join(lines), encoding="utf-8"))
+    _console.print(f"{len(queries):,} queries: {out}")
+
+
+def open_data(data: Path, encoder: str, splits: list[str]) -> Any:
+    """A prepared dataset: the folder itself, or one in the cache that is made of it."""
+    import hashlib
+
+    from dtfixup.sql.prepare import prepare
+    from dtfixup.sql.prepared import INDEX, open_prepared
+
+    if (data / INDEX).is_file():
+        prepared = open_prepared(data)
+        for split in splits:
+            prepared.split(split)
+        return prepared
+    if not (data / "tables.json").is_file():
+        raise DataError(f"{data} is neither a folder in Spider's layout, with tables.json, nor a prepared dataset")
+    key = hashlib.sha256(f"{data.resolve()}\0{encoder}\0{','.join(splits)}".encode()).hexdigest()[:16]
+    folder = cache_folder() / "prepared" / key
+    prepare(data, folder, encoder=encoder, splits=splits)
+    return open_prepared(folder)
+
+
+def _fields(path: Path) -> Mapping[str, Any]:
+    try:
+        fields = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise ConfigError(f"{path} cannot be read as YAML or JSON: {error}") from None
+    if not isinstance(fields, Mapping):
+        raise ConfigError(f"{path} must hold fields of a configuration, such as `model: {{layers: 8}}`")
+    return fields
+
+
+def _given(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Without the options that were left out."""
+    kept = {name: _given(value) if isinstance(value, Mapping) else value for name, value in options.items()}
+    return {name: value for name, value in kept.items() if value is not None and value != {}}
+
+
+def _split(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def _without_paths(arguments: list[str]) -> list[str]:
+    """The command as a result file keeps it: folders of this machine are nobody's business."""
+    hidden = {
+        "--data": "DIR",
+        "--encoder": "ENCODER",
+        "--out": "DIR",
+        "--model": "DIR",
+        "--result": "FILE",
+        "--fields": "FILE",
+        "--config": "FILE",
+    }
+    shown = list(arguments)
+    for place, argument in enumerate(arguments):
+        option, has_value, _ = argument.partition("=")
+        if option in hidden and has_value:
+            shown[place] = f"{option}={hidden[option]}"
+        elif option in hidden and place + 1 < len(arguments):
+            shown[place + 1] = hidden[option]
+    return shown

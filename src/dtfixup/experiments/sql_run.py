@@ -1,0 +1,104 @@
+"""One training run of SQL-SP, from a prepared dataset to a result file.
+
+In: a configuration, a prepared dataset, a folder. Out: trained weights and logs in the folder, the queries that a beam
+search finds for the evaluation examples, and a result file with where every number came from. Runs on a bare GPU box.
+"""
+
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from dtfixup.encoders import load_encoder
+from dtfixup.experiments.provenance import provenance
+from dtfixup.files import write_atomically, write_json
+from dtfixup.sql.decoding import decode, exact_metrics
+from dtfixup.sql.prepared import Prepared
+from dtfixup.sql.presets import SqlSpConfig
+from dtfixup.sql.task import SqlTask
+from dtfixup.training.config import to_json
+from dtfixup.training.loop import fit
+from dtfixup.training.ranks import launch
+from dtfixup.training.result import FitResult
+
+BEAMS = "beams.jsonl"
+RESULT = "result.json"
+
+
+@dataclass(frozen=True)
+class SqlRun:
+    """What a run came to."""
+
+    fit: FitResult
+    metrics: Mapping[str, float]
+    """Empty if the run was stopped."""
+
+
+def train_sql(
+    config: SqlSpConfig,
+    prepared: Prepared,
+    folder: str | Path,
+    *,
+    name: str,
+    command: str,
+    resume: bool = False,
+    console: Console | None = None,
+) -> SqlRun:
+    """Train, decode the evaluation examples with a beam, write `result.json` and `beams.jsonl` into the folder."""
+    started, folder = time.monotonic(), Path(folder)
+    fabric = launch()
+    task = SqlTask(config, prepared, load_encoder(config.encoder), fabric.device)
+    done = fit(task, config.training, folder, fabric=fabric, resume=resume, console=console)
+    if not done.finished or not fabric.is_global_zero:
+        return SqlRun(done, {})
+    before = time.monotonic()
+    found = decode(task.model, task.corpus, prepared, task.evaluated, config.reading_order, beam=config.beam)
+    decode_seconds = time.monotonic() - before
+    exact = exact_metrics(prepared, task.evaluated, [beam[0].sql if beam else "" for beam in found])
+    prefix = "held_out" if config.hold_out else "dev"
+    metrics = {f"{prefix}_{key}": round(value, 2) for key, value in exact.items()}
+    metrics |= {f"{prefix}_{key}_greedy": round(done.last[key], 2) for key in exact}
+    metrics |= {
+        "step_ms": round(done.step_ms, 2),
+        "skipped_steps": done.skipped_steps,
+        "steps": done.steps,
+        "decode_seconds": round(decode_seconds, 2),
+        "train_seconds": round(done.wall_seconds, 1),
+        "peak_gib": round(done.peak_gib, 2),
+        **done.watched,
+    }
+    lines = "".join(
+        json.dumps({"example": int(example), "beam": [[query.sql, round(query.score, 4)] for query in beam]}) + "\n"
+        for example, beam in zip(task.evaluated, found, strict=True)
+    )
+    write_atomically(folder / BEAMS, lambda path: path.write_text(lines, encoding="utf-8"))
+    write_json(folder / RESULT, result_of(config, prepared, name, command, started, metrics, done))
+    return SqlRun(done, metrics)
+
+
+def result_of(
+    config: SqlSpConfig,
+    prepared: Prepared,
+    name: str,
+    command: str,
+    started: float,
+    metrics: Mapping[str, float],
+    done: FitResult,
+) -> dict[str, Any]:
+    """A result file: where it came from, flat metrics, and the validation curve."""
+    record = provenance(
+        name,
+        command,
+        started,
+        seed=config.training.seed,
+        encoder=config.encoder,
+        data_hash=prepared.index["data_hash"],
+    )
+    encoder = Path(config.encoder).name  # a folder of this machine is nobody's business; the hash says which it is
+    settings = {**to_json(config), "encoder": encoder}
+    changes = {"encoder": encoder, "dtype": str(config.training.precision)}
+    return {**record, **changes, "config": settings, "metrics": dict(metrics), "curve": list(done.history)}
