@@ -91,7 +91,8 @@ _FLAGS = {("sql", "link"): {"--json"}, ("sql", "train"): {"--resume"}}
 
 
 def _spelled_out(arguments: list[str]) -> list[str]:
-    """What people may leave out: the name of a question's option, and the `true` of a flag; and names we use anew."""
+    """Options as jsonargparse knows them: the name of a question's option and the `true` of a flag may be left out,
+    words may be joined by hyphens, and some names are ours."""
     verb, rest = (arguments[0], arguments[1]) if len(arguments) > 1 else ("", ""), arguments[2:]
     if verb in _MAIN_OPTION and rest and not rest[0].startswith("-"):
         rest = [_MAIN_OPTION[verb], *rest]
@@ -99,7 +100,9 @@ def _spelled_out(arguments: list[str]) -> list[str]:
     others = _OTHER_NAMES.get(verb, {})
     for position, argument in enumerate(rest):
         option, equals, value = argument.partition("=")
-        spelled.append(f"{others.get(option, option)}{equals}{value}")
+        if option.startswith("--"):
+            option = "--" + others.get(option, option).removeprefix("--").replace("-", "_")
+        spelled.append(f"{option}{equals}{value}")
         following = rest[position + 1] if position + 1 < len(rest) else "-"
         if argument in _FLAGS.get(verb, set()) and following.startswith("-"):
             spelled.append("true")

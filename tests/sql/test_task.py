@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from dtfixup.cli import main
+from dtfixup.cli import _spelled_out, main
 from dtfixup.cli_train import _without_paths
 from dtfixup.encoders.load import minilm_path
 from dtfixup.errors import CheckpointError, ConfigError, DataError
@@ -256,6 +256,13 @@ def test_a_file_changes_the_preset_and_options_change_the_file(encoder_folder: P
     config = read_json(tmp_path / "run" / "result.json")["config"]
     assert (config["training"]["epochs"], config["training"]["seed"], config["model"]["layers"]) == (1, 5, 1)
     assert str(encoder_folder.parent) not in (tmp_path / "run" / "result.json").read_text()
+
+
+def test_options_may_have_hyphens() -> None:
+    words = ["sql", "train", "--hold-out", "2", "--learning-rate=1e-3", "--config=a-b.yaml", "--out", "a-b", "--resume"]
+    spelled = _spelled_out(words)
+    assert spelled[2:5] == ["--hold_out", "2", "--learning_rate=1e-3"]
+    assert spelled[5:] == ["--fields=a-b.yaml", "--out", "a-b", "--resume", "true"]
 
 
 def test_a_command_in_a_result_names_no_folder() -> None:
