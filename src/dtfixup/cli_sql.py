@@ -117,11 +117,10 @@ def prepare(
         verdicts: File of official verdicts to compare our evaluator with, in the report.
         walks: How many random derivations the report tries.
     """
+    from dtfixup.sql.dataset import split_names
     from dtfixup.sql.prepare import prepare as run
 
-    chosen = [part.strip() for part in splits.split(",") if part.strip()]
-    if not chosen:
-        raise ConfigError("--splits names no split; expected for example train,dev")
+    chosen = split_names(splits)
     started = time.monotonic()
     done = run(data, out, encoder=encoder, splits=chosen, workers=workers)
     seconds = time.monotonic() - started

@@ -68,6 +68,7 @@ def train(
     """
     from dtfixup.experiments.sql_run import RESULT, train_sql
     from dtfixup.files import read_json
+    from dtfixup.sql.dataset import split_names
     from dtfixup.sql.presets import changed, preset_named
 
     chosen: dict[str, Any] = {
@@ -97,7 +98,9 @@ def train(
     if fields is not None:
         settings = changed(settings, _fields(fields))
     settings = changed(settings, _given(chosen))
-    prepared = open_data(data, settings.encoder, [*_split(settings.splits), *(() if settings.hold_out else ("dev",))])
+    prepared = open_data(
+        data, settings.encoder, [*split_names(settings.splits), *(() if settings.hold_out else ("dev",))]
+    )
     command = "dtfixup " + shlex.join(_without_paths(sys.argv[1:]))
     run = train_sql(settings, prepared, out, name="sql-train", command=command, resume=resume)
     if not run.metrics:
@@ -129,14 +132,13 @@ def predict(
         pick: The likeliest query, or the likeliest that the database runs; that needs the Spider layout.
         beams: File for all hypotheses, as JSON lines with scores.
     """
-    import json
-
     import numpy as np
     import torch
 
     from dtfixup.sql.dataset import open_dataset
     from dtfixup.sql.decoding import corpus_for, decode
     from dtfixup.sql.picking import first_that_runs
+    from dtfixup.sql.predictions import likeliest, write_beams
     from dtfixup.sql.store import load_model
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -153,11 +155,10 @@ def predict(
             first_that_runs([query.sql for query in each], file) for (_, each), file in zip(both, files, strict=True)
         ]
     else:
-        queries = [each[0].sql if each else "" for each in found]
+        queries = likeliest(found)
     write_atomically(out, lambda path: path.write_text("".join(f"{query}\n" for query in queries), encoding="utf-8"))
     if beams is not None:
-        lines = [json.dumps([[query.sql, query.score] for query in each]) + "\n" for each in found]
-        write_atomically(beams, lambda path: path.write_text("".join(lines), encoding="utf-8"))
+        write_beams(beams, examples, found)
     _console.print(f"{len(queries):,} queries: {out}")
 
 
@@ -165,11 +166,18 @@ def open_data(data: Path, encoder: str, splits: list[str]) -> Any:
     """A prepared dataset: the folder itself, or one in the cache that is made of it."""
     import hashlib
 
+    from dtfixup.encoders import load_tokenizer
     from dtfixup.sql.prepare import prepare
     from dtfixup.sql.prepared import INDEX, open_prepared
 
     if (data / INDEX).is_file():
         prepared = open_prepared(data)
+        if prepared.index["encoder"]["tokenizer_sha256"] != load_tokenizer(encoder).sha256:
+            made_for = prepared.index["encoder"]["name"]
+            raise DataError(
+                f"{data} was prepared for {made_for}, which cuts words otherwise than {encoder}: prepare it for that, "
+                "or give the Spider folder itself"
+            )
         for split in splits:
             prepared.split(split)
         return prepared
@@ -195,10 +203,6 @@ def _given(options: Mapping[str, Any]) -> dict[str, Any]:
     """Without the options that were left out."""
     kept = {name: _given(value) if isinstance(value, Mapping) else value for name, value in options.items()}
     return {name: value for name, value in kept.items() if value is not None and value != {}}
-
-
-def _split(text: str) -> list[str]:
-    return [part.strip() for part in text.split(",") if part.strip()]
 
 
 def _without_paths(arguments: list[str]) -> list[str]:

@@ -270,7 +270,8 @@ def test_a_generator_on_another_gpu_than_the_weights_is_refused() -> None:
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 @pytest.mark.parametrize("device", ["cuda", "cuda:0"])
 def test_a_generator_may_be_on_the_gpu_of_the_weights(device: str) -> None:
-    dt_fixup_(ours().to("cuda"), MU, generator=torch.Generator(device).manual_seed(0))
+    report = dt_fixup_(ours().to("cuda"), MU, generator=torch.Generator(device).manual_seed(0))
+    assert report.input_norm == MU
 
 
 def test_a_number_and_a_measured_norm_do_the_same() -> None:

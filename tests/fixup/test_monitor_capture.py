@@ -259,6 +259,8 @@ def test_no_value_decides_what_is_done() -> None:
         for _ in range(2):
             stack(torch.empty(2, 4, D), torch.ones(2, 4, dtype=torch.bool)).mean().backward()
             monitor.record()
+    gradients = [parameter.grad for parameter in stack.parameters()]
+    assert all(gradient is not None and gradient.is_meta for gradient in gradients)
 
 
 def test_hooks_cost_one_kernel_per_layer_and_five_per_pass() -> None:

@@ -90,7 +90,7 @@ def test_noise_of_links_only_removes_links() -> None:
 
 def test_noise_of_words_only_masks_words_of_the_question() -> None:
     hidden = words = 0
-    for batch, row, plain in noisy_rows(Noise(words=0.3, mask_id=MASK), Order.GROUPED):
+    for batch, row, plain in noisy_rows(Noise(words=0.3), Order.GROUPED):
         (window,) = read_windows(batch, row, plain, masked=True)
         assert len(window) == plain.items
         seen = batch.token_BKT[row, 0, 1 : len(plain.question) + 1].tolist()
@@ -106,7 +106,7 @@ def test_noise_of_words_only_masks_words_of_the_question() -> None:
 def test_a_masked_word_is_masked_in_every_window() -> None:
     corpus = sample_corpus(max_tokens=72)
     torch.manual_seed(0)
-    batch = corpus.assemble(torch.arange(20), corpus.shape_of(range(20)), Order.STORED, Noise(words=0.3, mask_id=MASK))
+    batch = corpus.assemble(torch.arange(20), corpus.shape_of(range(20)), Order.STORED, Noise(words=0.3))
     several = 0
     for row in range(20):
         length = len(Plain(prepared_sample(), row).question)
@@ -118,7 +118,7 @@ def test_a_masked_word_is_masked_in_every_window() -> None:
 
 def test_noise_comes_from_the_stream_of_torch() -> None:
     corpus = sample_corpus()
-    noise = Noise(items=0.5, words=0.2, links=0.3, mask_id=MASK)
+    noise = Noise(items=0.5, words=0.2, links=0.3)
 
     def draw() -> Batch:
         return corpus.assemble(torch.arange(8), corpus.shape_of(range(8)), Order.GROUPED_SHUFFLED, noise)
@@ -141,6 +141,6 @@ def test_no_noise_is_a_rate_of_zero(examples: list[int], seed: int) -> None:
     torch.manual_seed(seed)
     plain = corpus.assemble(torch.tensor(examples), shape, Order.GROUPED_SHUFFLED)
     torch.manual_seed(seed)
-    noisy = corpus.assemble(torch.tensor(examples), shape, Order.GROUPED_SHUFFLED, Noise(mask_id=MASK))
+    noisy = corpus.assemble(torch.tensor(examples), shape, Order.GROUPED_SHUFFLED, Noise())
     for field in fields(Batch):
         assert torch.equal(getattr(plain, field.name), getattr(noisy, field.name)), field.name

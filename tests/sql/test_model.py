@@ -304,7 +304,7 @@ def test_every_trainable_parameter_gets_a_gradient(freeze: bool) -> None:
     model = tiny_model(freeze_embeddings=freeze, relevance_weight=0.1, decoder=decoder).train()
     torch.manual_seed(0)
     corpus = sample_corpus()
-    noise = Noise(items=0.3, words=0.1, links=0.1, mask_id=103)
+    noise = Noise(items=0.3, words=0.1, links=0.1)
     examples = range(0, 240, 8)
     model(corpus.assemble(torch.tensor(examples), corpus.shape_of(examples), Order.SHUFFLED, noise)).sum().backward()
     silent = [name for name, p in model.named_parameters() if p.requires_grad and (p.grad is None or not p.grad.any())]

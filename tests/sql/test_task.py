@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from dtfixup.cli import _spelled_out, main
-from dtfixup.cli_train import _without_paths
+from dtfixup.cli_train import _without_paths, open_data
 from dtfixup.encoders.load import minilm_path
 from dtfixup.errors import CheckpointError, ConfigError, DataError
 from dtfixup.experiments.sql_run import train_sql
@@ -184,7 +184,7 @@ def test_a_stored_model_predicts_what_its_run_did(finished: Path, tmp_path: Path
     main(["sql", "predict", "--model", str(finished), *options])
     made = [json.loads(line)["beam"] for line in (finished / "beams.jsonl").read_text().splitlines()]
     assert out.read_text().splitlines() == [beam[0][0] if beam else "" for beam in made]
-    again = [json.loads(line) for line in beams.read_text().splitlines()]
+    again = [json.loads(line)["beam"] for line in beams.read_text().splitlines()]
     assert [[query for query, _ in beam] for beam in again] == [[query for query, _ in beam] for beam in made]
 
 
@@ -212,8 +212,18 @@ def test_what_holds_no_model_is_refused(tmp_path: Path, finished: Path) -> None:
 
 
 def test_a_stored_model_needs_its_own_encoder(finished: Path) -> None:
-    with pytest.raises(CheckpointError, match=r"in .*, but .* here"):
-        load_model(finished, encoder=tiny_encoder(dim=64))
+    for other in (tiny_encoder(dim=64), tiny_encoder(seed=1)):
+        with pytest.raises(CheckpointError, match=r"trained on another encoder than .* its frozen weights differ"):
+            load_model(finished, encoder=other)
+
+
+def test_data_prepared_for_another_tokenizer_is_refused(encoder_folder: Path, tmp_path: Path) -> None:
+    other = tmp_path / "encoder"
+    shutil.copytree(encoder_folder, other)
+    settings = read_json(other / "tokenizer_config.json")
+    (other / "tokenizer_config.json").write_text(json.dumps({**settings, "do_lower_case": False}))
+    with pytest.raises(DataError, match="was prepared for minilm, which cuts words otherwise than"):
+        open_data(prepared_sample().folder, str(other), ["dev"])
 
 
 def test_decoding_keeps_the_order_of_examples_and_counts_right_ones() -> None:

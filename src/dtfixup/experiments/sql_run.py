@@ -4,7 +4,6 @@ In: a configuration, a prepared dataset, a folder. Out: trained weights and logs
 search finds for the evaluation examples, and a result file with where every number came from. Runs on a bare GPU box.
 """
 
-import json
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,8 +14,9 @@ from rich.console import Console
 
 from dtfixup.encoders import load_encoder
 from dtfixup.experiments.provenance import provenance
-from dtfixup.files import write_atomically, write_json
+from dtfixup.files import write_json
 from dtfixup.sql.decoding import decode, exact_metrics
+from dtfixup.sql.predictions import likeliest, write_beams
 from dtfixup.sql.prepared import Prepared
 from dtfixup.sql.presets import SqlSpConfig
 from dtfixup.sql.task import SqlTask
@@ -58,7 +58,7 @@ def train_sql(
     before = time.monotonic()
     found = decode(task.model, task.corpus, prepared, task.evaluated, config.reading_order, beam=config.beam)
     decode_seconds = time.monotonic() - before
-    exact = exact_metrics(prepared, task.evaluated, [beam[0].sql if beam else "" for beam in found])
+    exact = exact_metrics(prepared, task.evaluated, likeliest(found))
     prefix = "held_out" if config.hold_out else "dev"
     metrics = {f"{prefix}_{key}": round(value, 2) for key, value in exact.items()}
     metrics |= {f"{prefix}_{key}_greedy": round(done.last[key], 2) for key in exact}
@@ -71,11 +71,7 @@ def train_sql(
         "peak_gib": round(done.peak_gib, 2),
         **done.watched,
     }
-    lines = "".join(
-        json.dumps({"example": int(example), "beam": [[query.sql, round(query.score, 4)] for query in beam]}) + "\n"
-        for example, beam in zip(task.evaluated, found, strict=True)
-    )
-    write_atomically(folder / BEAMS, lambda path: path.write_text(lines, encoding="utf-8"))
+    write_beams(folder / BEAMS, task.evaluated, found)
     write_json(folder / RESULT, result_of(config, prepared, name, command, started, metrics, done))
     return SqlRun(done, metrics)
 

@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from dtfixup.errors import DataError
+from dtfixup.errors import ConfigError, DataError
 from dtfixup.sql.grammar import Choice, ColumnKind
 from dtfixup.sql.prepared import Array, Prepared
 from dtfixup.sql.relations import DISTANCE, Relation
@@ -89,8 +89,6 @@ class Noise:
     """This share of question words, masked for the encoder."""
     links: float = 0.0
     """This share of links."""
-    mask_id: int = 0
-    """The encoder's token for a masked word."""
 
 
 TABLE_KIND = len(ColumnKind)
@@ -103,13 +101,12 @@ class Corpus:
     def __init__(
         self, prepared: Prepared, device: torch.device | str = "cpu", *, max_tokens: int = 512, anchors: bool = True
     ) -> None:
-        self.index = prepared.index
         self.device = torch.device(device)
         self.max_tokens = max_tokens
         self.anchors = anchors
         self.sizes = Sizes(prepared.arrays, max_tokens, anchors)
         encoder = prepared.index["encoder"]
-        self._cls, self._sep, self._pad = encoder["cls"], encoder["sep"], encoder["pad"]
+        self._cls, self._sep, self._pad, self._mask = (encoder[name] for name in ("cls", "sep", "pad", "mask"))
         self._arrays = {
             name: torch.from_numpy(np.array(array)).to(self.device)
             for name, array in prepared.arrays.items()
@@ -122,6 +119,8 @@ class Corpus:
         self._item_length_I = (start_I[1:] - start_I[:-1]).to(self.device)
         self._item_table_I = torch.empty(items, dtype=torch.long, device=self.device)
         self._item_kind_I = torch.full((items,), TABLE_KIND, dtype=torch.long, device=self.device)
+        self._to_item_K = torch.tensor(_TO_ITEM, device=self.device)
+        self._from_item_K = torch.tensor(_FROM_ITEM, device=self.device)
         self._fill_items()
 
     def _fill_items(self) -> None:
@@ -164,19 +163,14 @@ class Corpus:
         values = self._values(example_B, real_B, shape.values, shape.value_tokens)
         anchor_BI = self._anchors(example_B, values, shape.items)
         tokens = self._tokens(example_B, real_B, item_BI, item_keep_BI, anchor_BI, shape, order)
+        token_BKT, token_keep_BKT, slot_BKT = tokens
         if noise is not None and noise.words:
-            hide_BT = torch.rand(tokens[0].shape[0], shape.words, device=self.device) < noise.words
-            slot_BKT = tokens[2]
-            is_word_BKT = (slot_BKT >= 0) & (slot_BKT < shape.words)
-            hidden_BKT = (
-                hide_BT.gather(1, slot_BKT.clamp(0, shape.words - 1).flatten(1)).view_as(slot_BKT) & is_word_BKT
-            )
-            tokens = (torch.where(hidden_BKT, noise.mask_id, tokens[0]), *tokens[1:])
+            token_BKT = self._hide_words(token_BKT, slot_BKT, shape.words, noise.words)
         return Batch(
             keep_B=real_B,
-            token_BKT=tokens[0],
-            token_keep_BKT=tokens[1],
-            slot_BKT=tokens[2],
+            token_BKT=token_BKT,
+            token_keep_BKT=token_keep_BKT,
+            slot_BKT=slot_BKT,
             word_keep_BW=word_keep_BW,
             item_word_keep_BIJ=self._item_words(item_BI, item_keep_BI, shape.item_words),
             item_kind_BI=kind_BI,
@@ -195,6 +189,15 @@ class Corpus:
             **steps,
             **values,
         )
+
+    def _hide_words(self, token_BKT: Tensor, slot_BKT: Tensor, words: int, rate: float) -> Tensor:
+        """The tokens with some words of the question masked, in all windows alike."""
+        if self._mask is None:
+            raise ConfigError("the encoder has no token for a hidden word: set noise.words to 0")
+        hide_BW = torch.rand(len(token_BKT), words, device=self.device) < rate
+        is_word_BKT = (slot_BKT >= 0) & (slot_BKT < words)
+        hidden_BKT = hide_BW.gather(1, slot_BKT.clamp(0, words - 1).flatten(1)).view_as(slot_BKT) & is_word_BKT
+        return torch.where(hidden_BKT, self._mask, token_BKT)
 
     def _used(self, item_BI: Tensor, is_column_BI: Tensor, steps: dict[str, Tensor]) -> Tensor:
         """[B, I]: the columns that the derivation chooses, and their tables."""
@@ -366,13 +369,8 @@ class Corpus:
         link_BWI = self._gather("link", torch.where(both_BWI, place_BWI, 0), both_BWI, 0)
         if noise:
             link_BWI = torch.where(torch.rand(link_BWI.shape, device=self.device) < noise, 0, link_BWI)
-        kind_BI = torch.where(kind_BI == ColumnKind.STAR, 2, torch.where(kind_BI == TABLE_KIND, 1, 0))
-        forward_BI, backward_BI = (
-            torch.where(kind_BI == 0, kinds[0], torch.where(kind_BI == 1, kinds[1], kinds[2]))
-            for kinds in (_FORWARD, _BACKWARD)
-        )
-        to_BWI = torch.where(both_BWI, link_BWI + forward_BI[:, None], 0)
-        from_BIW = torch.where(both_BWI, link_BWI + backward_BI[:, None], 0).mT
+        to_BWI = torch.where(both_BWI, link_BWI + self._to_item_K[kind_BI][:, None], 0)
+        from_BIW = torch.where(both_BWI, link_BWI + self._from_item_K[kind_BI][:, None], 0).mT
         distance_WW = (word_W[None, :] - word_W[:, None]).clamp(-DISTANCE, DISTANCE) + int(Relation.WORD_SAME)
         distance_BWW = torch.where(word_keep_BW[:, :, None] & word_keep_BW[:, None, :], distance_WW, 0)
         whole = torch.cat([torch.cat([distance_BWW, to_BWI], 2), torch.cat([from_BIW, among_BII], 2)], 1)
@@ -400,5 +398,8 @@ class Corpus:
 _TEXTS = {"question", "questions.start", "query", "queries.start", "value_text", "value_texts.start"}
 _STEP_FIELDS = (("choice", 0), ("index", -1), ("state", 0), ("parent", -1))
 _VALUE_FIELDS = (("kind", 0), ("column", -1), ("first", -1), ("last", -1), ("source", 0))
-_FORWARD = (int(Relation.WORD_COLUMN_NONE), int(Relation.WORD_TABLE_NONE), int(Relation.WORD_STAR_NONE))
-_BACKWARD = (int(Relation.COLUMN_WORD_NONE), int(Relation.TABLE_WORD_NONE), int(Relation.STAR_WORD_NONE))
+_PER_KIND = {ColumnKind.STAR: (Relation.WORD_STAR_NONE, Relation.STAR_WORD_NONE)}
+_COLUMN = (Relation.WORD_COLUMN_NONE, Relation.COLUMN_WORD_NONE)
+_TABLE = (Relation.WORD_TABLE_NONE, Relation.TABLE_WORD_NONE)
+_TO_ITEM, _FROM_ITEM = zip(*(_PER_KIND.get(kind, _COLUMN) for kind in ColumnKind), _TABLE, strict=True)
+"""By item kind, what a word without a link is to the item, and the item to the word."""

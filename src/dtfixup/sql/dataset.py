@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from dtfixup.errors import DataError
+from dtfixup.errors import ConfigError, DataError
 from dtfixup.files import read_json
 from dtfixup.sql.schema import Schema, read_tables_json
 
@@ -56,6 +56,18 @@ def open_dataset(folder: str | Path) -> Dataset:
     if not folder.is_dir():
         raise DataError(f"{folder} is not a folder; expected one with tables.json, such as the Spider download")
     return Dataset(folder, read_tables_json(folder / "tables.json"))
+
+
+def split_names(text: str) -> list[str]:
+    """The splits that a text names, separated by commas.
+
+    >>> split_names("train, dev")
+    ['train', 'dev']
+    """
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    if not names:
+        raise ConfigError("splits names no split; expected for example train,dev")
+    return names
 
 
 def _is_plain(name: str) -> bool:

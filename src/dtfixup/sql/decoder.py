@@ -256,6 +256,11 @@ class Decoder(nn.Module):
         return accepted_BSK.gather(-1, place_BSX) & known_BX[:, None]
 
 
+def is_possible(log_probability: Tensor) -> Tensor:
+    """Whether the grammar allows what has this log-probability."""
+    return log_probability > _NEVER / 2
+
+
 def masked_log_softmax(score: Tensor, legal: Tensor) -> Tensor:
     """Over what is legal; -1e9 elsewhere, also where nothing is."""
     return score.float().masked_fill(~legal, _NEVER).log_softmax(-1).masked_fill(~legal, _NEVER)

@@ -16,7 +16,7 @@ from torch.nn import functional as F
 
 from dtfixup.encoders import Encoder
 from dtfixup.sql.batch import TABLE_KIND, Batch
-from dtfixup.sql.decoder import Decoder, DecoderConfig, LogProbabilities, Memory
+from dtfixup.sql.decoder import Decoder, DecoderConfig, LogProbabilities, Memory, is_possible
 from dtfixup.sql.grammar import VALUE_KINDS, Choice, Grammar, sql_grammar
 from dtfixup.sql.items import ItemReader
 from dtfixup.sql.relations import Relation
@@ -86,6 +86,11 @@ class SqlSpModel(nn.Module):
         self.value_mix = nn.Linear(3 * config.dim, config.dim)
         self.decoder = Decoder(config.decoder, config.dim, grammar or sql_grammar())
         self.relevance = nn.Linear(config.dim, 1) if config.relevance_weight else None
+
+    @property
+    def frozen_names(self) -> list[str]:
+        """Parameters that are not trained: they come with the encoder, so files leave them out."""
+        return [name for name, parameter in self.named_parameters() if not parameter.requires_grad]
 
     def forward(self, batch: Batch) -> Tensor:
         """[B]: the loss of each example; 0 for rows that fill the batch."""
@@ -160,7 +165,7 @@ class SqlSpModel(nn.Module):
         value_BS, is_value_BS = chosen(scores.value_BSV, Choice.VALUE)
         smoothing = self.decoder.config.label_smoothing
         if smoothing:
-            legal_BSI = scores.column_BSI > -1e8
+            legal_BSI = is_possible(scores.column_BSI)
             mean_BS = torch.where(legal_BSI, scores.column_BSI, 0.0).sum(-1) / legal_BSI.sum(-1).clamp_min(1)
             column_BS = (1 - smoothing) * column_BS + smoothing * mean_BS
         none = rule_BS.new_zeros(())
@@ -185,8 +190,7 @@ class SqlSpModel(nn.Module):
 
     def _values(self, batch: Batch, y_BND: Tensor) -> Tensor:
         """[B, V, D]: candidates, from their text, the words that say them and the column they are linked to."""
-        with torch.no_grad():
-            token_BVUA = self.encoder.model.get_input_embeddings()(batch.value_token_BVU)
+        token_BVUA = self.encoder.model.get_input_embeddings()(batch.value_token_BVU)
         share_BVU = batch.value_token_keep_BVU.to(token_BVUA.dtype)
         share_BVU = share_BVU / share_BVU.sum(-1, keepdim=True).clamp_min(1)
         text_BVD = self.value_text((token_BVUA * share_BVU[..., None]).sum(2))

@@ -3,10 +3,13 @@
 In: `Hypothesis` of an example of a prepared dataset, and its schema. Out: SQL, as Spider's script reads it or quoted.
 """
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from dtfixup.errors import SqlError
+from dtfixup.files import write_atomically
 from dtfixup.sql.grammar import VALUE_KINDS, Choice, ValueKind
 from dtfixup.sql.prepared import Prepared
 from dtfixup.sql.schema import Schema
@@ -22,6 +25,20 @@ class Prediction:
 
     sql: str
     score: float
+
+
+def likeliest(beams: Sequence[Sequence[Prediction]]) -> list[str]:
+    """The best query of each beam; nothing where there is none."""
+    return [beam[0].sql if beam else "" for beam in beams]
+
+
+def write_beams(path: str | Path, examples: Iterable[int], beams: Iterable[Sequence[Prediction]]) -> Path:
+    """JSON lines: the number of each example, and its queries with their log-probabilities."""
+    lines = "".join(
+        json.dumps({"example": int(example), "beam": [[query.sql, round(query.score, 4)] for query in beam]}) + "\n"
+        for example, beam in zip(examples, beams, strict=True)
+    )
+    return write_atomically(path, lambda temporary: temporary.write_text(lines, encoding="utf-8"))
 
 
 def literals_of(prepared: Prepared, example: int) -> list[Literal]:

@@ -1,6 +1,6 @@
 """Configurations of SQL-SP, as functions that return frozen dataclasses.
 
-`paper` is the paper's run with RoBERTa-large, `minilm` ours with the bundled encoder, `smoke` a minute on a CPU. A
+`paper` is the paper's run with RoBERTa-large, `minilm` ours with the bundled encoder, `smoke` small enough for a CPU. A
 file of JSON or YAML fields, or options of the command line, may change any field of a preset; an unknown field is an
 error.
 """
@@ -52,7 +52,7 @@ class SqlSpConfig:
 
 
 def paper() -> SqlSpConfig:
-    """The paper's run (appendix C.5): RoBERTa-large, N = 24, 60 epochs; on one GPU with 40 GB."""
+    """The paper's run (appendix C.5): RoBERTa-large, N = 24, 60 epochs."""
     return SqlSpConfig(
         encoder="roberta-large",
         encoder_factor=8e-3,

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from dtfixup.errors import ConfigError
 from dtfixup.sql.batch import Batch
-from dtfixup.sql.decoder import Memory, StepState
+from dtfixup.sql.decoder import Memory, StepState, is_possible
 from dtfixup.sql.grammar import Choice, ColumnKind, Grammar, sql_grammar
 from dtfixup.sql.model import SqlSpModel
 from dtfixup.sql.transitions import STEP_LIMIT
@@ -89,12 +89,12 @@ class BeamSearch:
 
     def _costs(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Per question, the fewest actions that finish each state, and each rule in it."""
-        bit_BI = torch.where(batch.column_keep_BI, 1 << batch.item_kind_BI.clamp_max(len(ColumnKind) - 1), 0)
-        kinds = torch.arange(len(ColumnKind), device=bit_BI.device)
-        code_B = ((bit_BI[..., None] >> kinds) & 1).amax(1).mul(1 << kinds).sum(1)
+        device = batch.item_kind_BI.device
+        kind_K = torch.arange(len(ColumnKind), device=device)
+        is_present_BK = ((batch.item_kind_BI[..., None] == kind_K) & batch.column_keep_BI[..., None]).any(1)
+        code_B = (is_present_BK * (1 << kind_K)).sum(1)
         found_U, place_B = code_B.unique(return_inverse=True)
         tables = [self._costs_of(code) for code in found_U.tolist()]
-        device = bit_BI.device
         cost_US = torch.from_numpy(np.stack([cost for cost, _ in tables])).long().to(device)
         after_USR = torch.from_numpy(np.stack([after for _, after in tables])).long().to(device)
         return cost_US[place_B], after_USR[place_B]
@@ -148,8 +148,8 @@ class BeamSearch:
                 table.masked_fill(~(allowed & (choice_Y == kind)[:, None]), _NOT)
                 for kind, table, allowed in (
                     (Choice.RULE, scores.rule_BSR[:, 0], fits_YR),
-                    (Choice.COLUMN, scores.column_BSI[:, 0], scores.column_BSI[:, 0] > -1e8),
-                    (Choice.VALUE, scores.value_BSV[:, 0], scores.value_BSV[:, 0] > -1e8),
+                    (Choice.COLUMN, scores.column_BSI[:, 0], is_possible(scores.column_BSI[:, 0])),
+                    (Choice.VALUE, scores.value_BSV[:, 0], is_possible(scores.value_BSV[:, 0])),
                 )
             ],
             -1,

@@ -17,7 +17,7 @@ from dtfixup.sql.model import ModelConfig, SqlSpModel
 from dtfixup.sql.presets import SqlSpConfig
 from dtfixup.training.checkpoint import LAST
 from dtfixup.training.config import from_json
-from dtfixup.training.tensors import load_weights, read_content
+from dtfixup.training.tensors import checksum, load_weights, read_content
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,12 @@ class TrainedModel:
     order: Order
     content: dict[str, Any]
     """What the file says of itself: configuration, data, evaluation."""
+
+
+def frozen_checksum(model: SqlSpModel) -> str:
+    """Of the weights that a model's file leaves out: whoever loads it must have the same."""
+    parameters = dict(model.named_parameters())
+    return checksum({name: parameters[name].detach().cpu() for name in model.frozen_names})
 
 
 def load_model(path: str | Path, device: torch.device | str = "cpu", *, encoder: Encoder | None = None) -> TrainedModel:
@@ -51,6 +57,9 @@ def load_model(path: str | Path, device: torch.device | str = "cpu", *, encoder:
     model = SqlSpModel(config, load_encoder(name) if encoder is None else encoder)
     if not settings["encoder_factor"]:
         model.encoder.requires_grad_(False)  # it was not trained, so it is not in the file
-    left_out = [each for each, tensor in model.named_parameters() if not tensor.requires_grad]
-    load_weights(file, model, left_out=left_out)
+    if settings["frozen"] != frozen_checksum(model):
+        raise CheckpointError(
+            f"{file} was trained on another encoder than {name} is here: its frozen weights differ. Use that encoder"
+        )
+    load_weights(file, model, left_out=model.frozen_names)
     return TrainedModel(model.to(device).eval(), name, order, content)

@@ -7,7 +7,6 @@ that were held out or over dev.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,14 +14,17 @@ import torch
 from torch import Tensor, nn
 
 from dtfixup.encoders import Encoder
-from dtfixup.errors import ConfigError, DataError
+from dtfixup.errors import DataError
 from dtfixup.fixup import FixupReport, initialise_free_, measure_input_norm, strategy_named
+from dtfixup.sql.dataset import split_names
 from dtfixup.sql.decoding import corpus_for, decode, exact_metrics
 from dtfixup.sql.model import SqlSpModel
 from dtfixup.sql.plan import BatchPlan, PlannedBatch
+from dtfixup.sql.predictions import likeliest
 from dtfixup.sql.prepared import Array, Prepared
 from dtfixup.sql.presets import SqlSpConfig
 from dtfixup.sql.shapes import Shape
+from dtfixup.sql.store import frozen_checksum
 from dtfixup.training.casting import call_cast, cast_names
 from dtfixup.training.config import to_json
 from dtfixup.training.update import ParameterGroup, parameter_groups
@@ -42,9 +44,9 @@ class SqlTask:
             encoder.requires_grad_(False)
         self.model = SqlSpModel(config.model, encoder).to(device)
         self.corpus = corpus_for(self.model, prepared, device)
-        self.noise = replace(config.noise, mask_id=_mask_id(config, prepared))
         self.train, self.evaluated = split_examples(prepared, config.splits, config.hold_out)
         self.plan = BatchPlan(self.corpus, self.train, config.training.batch_size)
+        self._frozen = frozen_checksum(self.model)
         decoder = self.model.decoder
         self._cast = cast_names(self.model, keep=[decoder.recurrent, decoder.query, decoder.output])
 
@@ -52,16 +54,16 @@ class SqlTask:
     def stack(self) -> nn.Module:
         return self.model.stack
 
-    @cached_property
+    @property
     def left_out(self) -> list[str]:
-        """The encoder's frozen tables: they come with the encoder."""
-        return [name for name, tensor in self.model.named_parameters() if not tensor.requires_grad]
+        return self.model.frozen_names
 
     @property
     def fingerprint(self) -> Mapping[str, Any]:
         index = self.prepared.index
         settings = {name: value for name, value in to_json(self.config).items() if name not in ("training", "beam")}
-        return {"data": index["data_hash"], "tokenizer": index["encoder"]["tokenizer_sha256"], **settings}
+        made_of = {"data": index["data_hash"], "tokenizer": index["encoder"]["tokenizer_sha256"]}
+        return {**made_of, "frozen": self._frozen, **settings}
 
     def initialise(self, generator: torch.Generator) -> FixupReport:
         """Xavier outside the stack, mu over all training examples, then the strategy."""
@@ -93,7 +95,7 @@ class SqlTask:
         return list(self.plan.epoch(random))
 
     def loss_sum(self, example_B: Tensor, shape: Shape) -> Tensor:
-        batch = self.corpus.assemble(example_B, shape, self.config.order, self.noise)
+        batch = self.corpus.assemble(example_B, shape, self.config.order, self.config.noise)
         kind = self.corpus.device.type
         if torch.is_autocast_enabled(kind):
             loss_B: Tensor = call_cast(self.model, torch.get_autocast_dtype(kind), self._cast, batch)
@@ -104,15 +106,12 @@ class SqlTask:
     def evaluate(self) -> dict[str, float]:
         """Exact match of greedy decoding, in percent."""
         found = decode(self.model, self.corpus, self.prepared, self.evaluated, self.config.reading_order, beam=1)
-        return exact_metrics(self.prepared, self.evaluated, [beam[0].sql if beam else "" for beam in found])
+        return exact_metrics(self.prepared, self.evaluated, likeliest(found))
 
 
 def split_examples(prepared: Prepared, splits: str, hold_out: int) -> tuple[Array, Array]:
     """Examples to train on, without those the grammar cannot say; and examples to evaluate on."""
-    names = [name.strip() for name in splits.split(",") if name.strip()]
-    if not names:
-        raise ConfigError("splits names no split; expected for example train,train_others")
-    chosen = np.concatenate([np.asarray(prepared.split(name)) for name in names])
+    chosen = np.concatenate([np.asarray(prepared.split(name)) for name in split_names(splits)])
     readable = chosen[np.diff(prepared.arrays["steps.start"])[chosen] > 0]
     if not hold_out:
         return readable, np.asarray(prepared.split("dev"))
@@ -122,10 +121,3 @@ def split_examples(prepared: Prepared, splits: str, hold_out: int) -> tuple[Arra
         raise DataError(f"{hold_out} databases cannot be held out of {len(known)}: some must be left to train on")
     held = np.random.default_rng(_HOLD_OUT_STREAM).permutation(known)[:hold_out]
     return readable[~np.isin(databases[readable], held)], chosen[np.isin(databases[chosen], held)]
-
-
-def _mask_id(config: SqlSpConfig, prepared: Prepared) -> int:
-    found = prepared.index["encoder"]["mask"]
-    if config.noise.words and found is None:
-        raise ConfigError("the encoder has no token for a hidden word: set noise.words to 0")
-    return int(found or 0)

@@ -26,7 +26,7 @@ _CONTENT, _CHECKSUM = "dtfixup", "crc32"
 def write_tensors(path: str | Path, tensors: Mapping[str, Tensor], content: Mapping[str, Any]) -> Path:
     """Write the file; dtypes stay as they are."""
     held = {name: tensor.detach().to("cpu", copy=True).contiguous() for name, tensor in sorted(tensors.items())}
-    header = {_CONTENT: json.dumps(content, allow_nan=False), _CHECKSUM: _checksum(held)}
+    header = {_CONTENT: json.dumps(content, allow_nan=False), _CHECKSUM: checksum(held)}
 
     def write(temporary: Path) -> None:
         save_file(held, temporary, header)
@@ -49,7 +49,7 @@ def read_tensors(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     except (OSError, SafetensorError) as error:
         raise _unreadable(path, error) from error
     content = _content(path, header)
-    if header.get(_CHECKSUM) != _checksum(tensors):
+    if header.get(_CHECKSUM) != checksum(tensors):
         raise CheckpointError(f"{path} is damaged: its checksum does not fit its tensors")
     return tensors, content
 
@@ -106,7 +106,8 @@ def load_weights(path: str | Path, model: nn.Module, *, left_out: Collection[str
     return content
 
 
-def _checksum(tensors: Mapping[str, Tensor]) -> str:
+def checksum(tensors: Mapping[str, Tensor]) -> str:
+    """Of the names and bytes of tensors on the CPU: finds damage and mix-ups."""
     value = 0
     for name in sorted(tensors):
         value = zlib.crc32(tensors[name].reshape(-1).view(torch.uint8).numpy().data, zlib.crc32(name.encode(), value))
