@@ -80,6 +80,7 @@ _VERBS: Any = {
         "_help": "Text to SQL: link, prepare, train, predict, evaluate.",
         "link": cli_sql.link,
         "prepare": cli_sql.prepare,
+        "synthesise": cli_sql.synthesise,
         "train": cli_train.train,
         "predict": cli_train.predict,
         "evaluate": cli_sql.evaluate,

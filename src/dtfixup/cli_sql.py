@@ -100,6 +100,7 @@ def prepare(
     out: Path,
     encoder: str = "minilm",
     splits: str = "train,dev",
+    synthetic: int = 0,
     workers: int | None = None,
     report: Path | None = None,
     verdicts: Path | None = None,
@@ -112,6 +113,7 @@ def prepare(
         out: Folder for the prepared dataset.
         encoder: Encoder by name or folder.
         splits: Splits, separated by commas.
+        synthetic: How many examples to make up of the training questions, by asking them over other databases.
         workers: Processes; one per core if not given.
         report: JSON file for figures: round trips, literal coverage, links, random walks. Takes minutes.
         verdicts: File of official verdicts to compare our evaluator with, in the report.
@@ -122,7 +124,7 @@ def prepare(
 
     chosen = split_names(splits)
     started = time.monotonic()
-    done = run(data, out, encoder=encoder, splits=chosen, workers=workers)
+    done = run(data, out, encoder=encoder, splits=chosen, synthetic=synthetic, workers=workers)
     seconds = time.monotonic() - started
     counts = ", ".join(f"{count:,} {split}" for split, count in done.examples.items())
     if done.was_there:
@@ -135,6 +137,26 @@ def prepare(
     )
     if report is not None:
         _write_figures(report, data, chosen, encoder, workers, verdicts, walks, done, seconds)
+
+
+def synthesise(data: Path, out: Path, count: int = 1000, split: str = "train", seed: int = 0) -> None:
+    """Make up training examples: the questions of a split, asked over its other databases.
+
+    Args:
+        data: Folder in the layout of the Spider download.
+        out: JSON file in the layout of a split.
+        count: How many.
+        split: The split whose questions and databases are used.
+        seed: Of the choice.
+    """
+    from dtfixup.sql.dataset import open_dataset
+    from dtfixup.sql.synthesis import synthesise as make
+    from dtfixup.sql.synthesis import write_examples
+
+    made = make(open_dataset(data), split, count=count, seed=seed)
+    for synthetic in made[:5]:
+        _console.print(f"{synthetic.example.question}\n    {synthetic.example.query}", highlight=False, markup=False)
+    _console.print(f"{len(made):,} examples: {write_examples(out, made)}")
 
 
 def _write_figures(

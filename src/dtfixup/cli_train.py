@@ -13,6 +13,9 @@ from rich.progress import track
 from dtfixup.errors import ConfigError, DataError
 from dtfixup.files import cache_folder, write_atomically, write_json
 
+POOL = 40_000
+"""Made-up examples that epochs choose from."""
+
 _console = Console()
 
 
@@ -34,6 +37,7 @@ def train(
     precision: str | None = None,
     kernel: str | None = None,
     splits: str | None = None,
+    synthetic: float | None = None,
     hold_out: int | None = None,
     beam: int | None = None,
     seed: int | None = None,
@@ -60,6 +64,7 @@ def train(
         precision: fp32, tf32 or bf16.
         kernel: auto, or plain for the textbook form.
         splits: Splits to train on, separated by commas.
+        synthetic: Made-up examples in every epoch, as a multiple of the others; 0 for none.
         hold_out: Databases of the training splits to keep apart and evaluate on.
         beam: Hypotheses of the search at the end.
         seed: Of weights, order of examples and dropout.
@@ -75,6 +80,7 @@ def train(
         "encoder": encoder,
         "encoder_factor": encoder_factor,
         "splits": splits,
+        "synthetic": synthetic,
         "hold_out": hold_out,
         "beam": beam,
         "model": {
@@ -98,9 +104,8 @@ def train(
     if fields is not None:
         settings = changed(settings, _fields(fields))
     settings = changed(settings, _given(chosen))
-    prepared = open_data(
-        data, settings.encoder, [*split_names(settings.splits), *(() if settings.hold_out else ("dev",))]
-    )
+    needed = [*split_names(settings.splits), *(() if settings.hold_out else ("dev",))]
+    prepared = open_data(data, settings.encoder, needed, synthetic=POOL if settings.synthetic else 0)
     command = "dtfixup " + shlex.join(_without_paths(sys.argv[1:]))
     run = train_sql(settings, prepared, out, name="sql-train", command=command, resume=resume)
     if not run.metrics:
@@ -162,7 +167,7 @@ def predict(
     _console.print(f"{len(queries):,} queries: {out}")
 
 
-def open_data(data: Path, encoder: str, splits: list[str]) -> Any:
+def open_data(data: Path, encoder: str, splits: list[str], *, synthetic: int = 0) -> Any:
     """A prepared dataset: the folder itself, or one in the cache that is made of it."""
     import hashlib
 
@@ -183,9 +188,10 @@ def open_data(data: Path, encoder: str, splits: list[str]) -> Any:
         return prepared
     if not (data / "tables.json").is_file():
         raise DataError(f"{data} is neither a folder in Spider's layout, with tables.json, nor a prepared dataset")
-    key = hashlib.sha256(f"{data.resolve()}\0{encoder}\0{','.join(splits)}".encode()).hexdigest()[:16]
+    named = f"{data.resolve()}\0{encoder}\0{','.join(splits)}\0{synthetic}"
+    key = hashlib.sha256(named.encode()).hexdigest()[:16]
     folder = cache_folder() / "prepared" / key
-    prepare(data, folder, encoder=encoder, splits=splits)
+    prepare(data, folder, encoder=encoder, splits=splits, synthetic=synthetic)
     return open_prepared(folder)
 
 

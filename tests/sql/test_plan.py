@@ -101,3 +101,33 @@ def test_a_batch_of_no_size_is_refused(batch_size: int) -> None:
 def test_a_plan_needs_examples() -> None:
     with pytest.raises(DataError, match="no example to train on"):
         BatchPlan(sample_corpus(), [], 4)
+
+
+@given(
+    st.sets(st.integers(0, 239), min_size=1, max_size=120),
+    st.sets(st.integers(0, 239), max_size=120),
+    st.floats(0, 3),
+    seeds,
+)
+@settings(max_examples=40, deadline=None)
+def test_of_the_extra_examples_an_epoch_takes_a_part(
+    examples: set[int], extra: set[int], share: float, seed: int
+) -> None:
+    extra -= examples
+    plan = BatchPlan(sample_corpus(), sorted(examples), 8, extra=sorted(extra), extra_share=share)
+    random = np.random.default_rng(seed)
+    for _ in range(2):
+        batches = list(plan.epoch(random))
+        assert len(batches) == len(plan), "epochs are of one length"
+        found = Counter(example for row in rows(batches) for example in row if example >= 0)
+        assert set(found.values()) == {1}
+        assert examples <= set(found) <= examples | extra
+        wanted = min(share * len(examples), len(extra))
+        assert abs(len(found) - len(examples) - wanted) <= 0.5 * len(plan._groups) + 1e-9, "rounded in every group"
+
+
+def test_every_epoch_takes_other_extra_examples() -> None:
+    plan = BatchPlan(sample_corpus(), range(40), 8, extra=range(40, 240), extra_share=1.0)
+    random = np.random.default_rng(0)
+    first, second = ({example for row in rows(list(plan.epoch(random))) for example in row} for _ in range(2))
+    assert len(first - second) > 20

@@ -19,10 +19,12 @@ from dtfixup.fixup import STRATEGIES
 from dtfixup.sql.batch import Noise, Order
 from dtfixup.sql.decoding import decode, exact_metrics
 from dtfixup.sql.picking import first_that_runs
+from dtfixup.sql.prepare import prepare
+from dtfixup.sql.prepared import Prepared, open_prepared
 from dtfixup.sql.presets import PRESETS, SqlSpConfig, changed, minilm, paper, preset_named, smoke
 from dtfixup.sql.sample import sample_folder
 from dtfixup.sql.store import load_model
-from dtfixup.sql.task import SqlTask, split_examples
+from dtfixup.sql.task import SqlTask, split_examples, synthetic_examples
 from dtfixup.training.config import TrainingConfig, from_json, to_json
 from dtfixup.training.log import read_lines
 from dtfixup.training.loop import fit
@@ -127,6 +129,54 @@ def test_held_out_databases_and_splits_that_cannot_be_are_refused() -> None:
         split_examples(prepared_sample(), "train,test", 0)
     with pytest.raises(ConfigError, match="names no split"):
         split_examples(prepared_sample(), " , ", 0)
+
+
+@pytest.fixture(scope="module")
+def with_synthetic(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
+    folder = tmp_path_factory.mktemp("synthetic")
+    prepare(sample_folder(), folder, synthetic=60, workers=1, show_progress=False)
+    return open_prepared(folder)
+
+
+def test_made_up_examples_are_prepared_with_their_source(with_synthetic: Prepared) -> None:
+    made_up, train = with_synthetic.split("synthetic"), with_synthetic.split("train")
+    assert len(made_up) == 60
+    database, source = (with_synthetic.arrays[f"example.{name}"] for name in ("database", "source"))
+    assert list(database[list(train)]) == list(source[list(train)])
+    assert set(source[list(made_up)]) <= set(database[list(train)])
+    assert list(database[list(made_up)]) != list(source[list(made_up)])
+    assert prepare(sample_folder(), with_synthetic.folder, synthetic=60, workers=1).was_there
+    for splits in (["dev"], ["train", "synthetic"]):
+        with pytest.raises(ConfigError, match="come from the split train"):
+            prepare(sample_folder(), with_synthetic.folder, splits=splits, synthetic=60)
+
+
+def test_made_up_examples_keep_away_from_what_is_evaluated(with_synthetic: Prepared) -> None:
+    _, held = split_examples(with_synthetic, "train", 1)
+    database, source = (with_synthetic.arrays[f"example.{name}"] for name in ("database", "source"))
+    found = synthetic_examples(with_synthetic, held)
+    made_up = set(with_synthetic.split("synthetic"))
+    assert 0 < len(found) < len(made_up)
+    assert set(found.tolist()) <= made_up
+    avoided = set(database[held])
+    for example in made_up - set(found.tolist()):
+        assert {database[example], source[example]} & avoided
+    for example in found:
+        assert not {database[example], source[example]} & avoided
+    with pytest.raises(DataError, match="has no made-up examples: prepare it with --synthetic"):
+        synthetic_examples(prepared_sample(), held)
+
+
+def test_a_task_trains_on_made_up_examples_where_asked(with_synthetic: Prepared) -> None:
+    config = replace(TINY, synthetic=0.5)
+    task = SqlTask(config, with_synthetic, tiny_encoder(), torch.device("cpu"))
+    batches = task.batches(0, np.random.default_rng(0))
+    chosen = {example for batch in batches for example in batch.examples.tolist()} & set(
+        with_synthetic.split("synthetic")
+    )
+    assert abs(len(chosen) - min(60, 0.5 * len(task.train))) < 5
+    plain = SqlTask(TINY, with_synthetic, tiny_encoder(), torch.device("cpu"))
+    assert not {e for batch in plain.batches(0, np.random.default_rng(0)) for e in batch.examples.tolist()} & chosen
 
 
 def test_an_encoder_with_factor_0_is_not_trained(tmp_path: Path) -> None:

@@ -33,14 +33,25 @@ class PlannedBatch:
 class BatchPlan:
     """Batches of a fixed set of examples."""
 
-    def __init__(self, corpus: Corpus, examples: Sequence[int] | Array, batch_size: int) -> None:
+    def __init__(
+        self,
+        corpus: Corpus,
+        examples: Sequence[int] | Array,
+        batch_size: int,
+        *,
+        extra: Sequence[int] | Array = (),
+        extra_share: float = 1.0,
+    ) -> None:
+        """Every epoch has all `examples`, and of the `extra` ones a new choice, `extra_share` times as many."""
         if batch_size < 1:
             raise ConfigError(f"a batch holds at least one example, got {batch_size}")
         self.examples = np.asarray(examples, np.int64)
         if not len(self.examples):
             raise DataError("there is no example to train on")
         self.batch_size = batch_size
-        sizes = {name: corpus.sizes.column(name)[self.examples] for name in Shape.__dataclass_fields__}
+        extra = np.asarray(extra, np.int64)
+        everything = np.concatenate([self.examples, extra])
+        sizes = {name: corpus.sizes.column(name)[everything] for name in Shape.__dataclass_fields__}
         is_long = np.any([sizes[name] > most for name, most in USUAL.items()], axis=0)
         length = np.where(
             is_long,
@@ -49,17 +60,24 @@ class BatchPlan:
         )
         keys = np.stack([sizes["windows"], is_long, length], axis=1)
         _, group = np.unique(keys, axis=0, return_inverse=True)
-        self._groups = [self.examples[group == number] for number in range(int(group.max()) + 1)]
-        self._shapes = [rounded(corpus.shape_of(members)) for members in self._groups]
+        numbers = range(int(group.max()) + 1)
+        is_extra = np.arange(len(everything)) >= len(self.examples)
+        self._groups = [everything[(group == number) & ~is_extra] for number in numbers]
+        self._extra = [everything[(group == number) & is_extra] for number in numbers]
+        self._shapes = [rounded(corpus.shape_of(everything[group == number])) for number in numbers]
+        share = min(1.0, extra_share * len(self.examples) / max(len(extra), 1))
+        self._counts = [round(share * len(members)) for members in self._extra]
 
     def __len__(self) -> int:
-        return sum(-(-len(group) // self.batch_size) for group in self._groups)
+        sizes = (len(group) + count for group, count in zip(self._groups, self._counts, strict=True))
+        return sum(-(-size // self.batch_size) for size in sizes)
 
     def epoch(self, random: np.random.Generator) -> Iterator[PlannedBatch]:
         """The batches of one epoch, in random order."""
         batches = []
-        for group, shape in zip(self._groups, self._shapes, strict=True):
-            order = random.permutation(group)
+        for group, extra, count, shape in zip(self._groups, self._extra, self._counts, self._shapes, strict=True):
+            chosen = random.permutation(extra)[:count]
+            order = random.permutation(np.concatenate([group, chosen]))
             missing = -len(order) % self.batch_size
             rows = np.pad(order, (0, missing), constant_values=-1).reshape(-1, self.batch_size)
             batches += [PlannedBatch(row, shape) for row in rows]

@@ -20,14 +20,23 @@ from typing import Any
 import numpy as np
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from dtfixup.errors import DataError, SqlError
+from dtfixup.errors import ConfigError, DataError, SqlError
 from dtfixup.files import package_digest, read_json, write_atomically
 from dtfixup.sql.assembly import assemble_parts
 from dtfixup.sql.content import open_content
 from dtfixup.sql.dataset import Dataset, Example, open_dataset
 from dtfixup.sql.grammar import kind_index, sql_grammar
 from dtfixup.sql.inputs import DatabaseInputs, describe_database, describe_question
-from dtfixup.sql.prepared import ARRAYS, FORMAT, INDEX, Array, map_arrays, write_arrays, write_prepared
+from dtfixup.sql.prepared import (
+    ARRAYS,
+    FORMAT,
+    INDEX,
+    SYNTHETIC,
+    Array,
+    map_arrays,
+    write_arrays,
+    write_prepared,
+)
 from dtfixup.sql.schema import Schema
 from dtfixup.sql.sql_reader import SqlReader
 from dtfixup.sql.transitions import ApplyRule, SelectColumn, Step, steps_of
@@ -60,22 +69,35 @@ def prepare(
     *,
     encoder: str = "minilm",
     splits: Sequence[str] = SPLITS,
+    synthetic: int = 0,
     workers: int | None = None,
     show_progress: bool = True,
 ) -> PrepareReport:
-    """Prepare a dataset for training; a second call with the same inputs does nothing."""
+    """Prepare a dataset for training; a second call with the same inputs does nothing.
+
+    `synthetic` is how many examples are made of the split `train` by `synthesis`, to be a split of that name.
+    """
     from dtfixup.encoders import load_tokenizer  # brings torch, which the workers never need
 
+    if synthetic and ("train" not in splits or SYNTHETIC in splits):
+        raise ConfigError("made-up examples come from the split train, which must be among the splits, and make one")
     dataset, folder = open_dataset(data), Path(out)
     examples = {split: dataset.split(split) for split in splits}
     tokenizer = load_tokenizer(encoder)
-    fingerprint = _fingerprint(dataset, examples, tokenizer.sha256)
+    fingerprint = _fingerprint(dataset, examples, tokenizer.sha256, synthetic)
     if _is_done(folder, fingerprint):
         return _report(folder, was_there=True)
+    made_up = _synthesised(dataset, synthetic, workers, show_progress) if synthetic else []
+    if made_up:
+        examples[SYNTHETIC] = [example for example, _ in made_up]
     parts = folder / _PARTS / fingerprint[:16]
     _discard_other_parts(parts)
     made = _make_parts(dataset, examples, parts, workers or os.cpu_count() or 1, show_progress)
     arrays, index = assemble_parts(made, examples, tokenizer.pieces)
+    arrays["example.source"] = arrays["example.database"].copy()
+    if made_up:
+        sources = [index["databases"].index(source) for _, source in made_up]
+        arrays["example.source"][slice(*index["splits"][SYNTHETIC])] = sources
     index |= {
         "fingerprint": fingerprint,
         "encoder": {
@@ -92,6 +114,15 @@ def prepare(
     write_prepared(folder, arrays, index, [dataset.schemas[database] for database in index["databases"]])
     shutil.rmtree(folder / _PARTS)
     return _report(folder, was_there=False)
+
+
+def _synthesised(dataset: Dataset, count: int, workers: int | None, show_progress: bool) -> list[tuple[Example, str]]:
+    """Made-up examples, each with the database whose question gave its words."""
+    from dtfixup.sql.synthesis import synthesise
+
+    train = dataset.split("train")
+    made = synthesise(dataset, count=count, seed=0, workers=workers, show_progress=show_progress)
+    return [(synthetic.example, train[synthetic.source].database) for synthetic in made]
 
 
 def _report(folder: Path, *, was_there: bool) -> PrepareReport:
@@ -115,10 +146,12 @@ def _data_hash(dataset: Dataset, examples: Mapping[str, Sequence[Example]]) -> s
     return digest.hexdigest()
 
 
-def _fingerprint(dataset: Dataset, examples: Mapping[str, Sequence[Example]], tokenizer: str) -> str:
+def _fingerprint(dataset: Dataset, examples: Mapping[str, Sequence[Example]], tokenizer: str, synthetic: int) -> str:
     """A hash of all that the result is made from: data, tokenizer, this package's code, versions of libraries."""
     libraries = [f"{name}=={metadata.version(name)}" for name in _LIBRARIES]
     made_of = [str(FORMAT), _data_hash(dataset, examples), tokenizer, package_digest("dtfixup.sql"), *libraries]
+    if synthetic:
+        made_of += [str(synthetic), package_digest("dtfixup.sql.synthesis")]
     return hashlib.sha256(" ".join(made_of).encode()).hexdigest()
 
 

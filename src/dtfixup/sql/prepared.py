@@ -6,8 +6,9 @@ flat arrays; where rows differ in length, `x.start` says where each row of `x` b
 
 Databases (D): `columns.start`, `column.table`, `column.kind`; items are a database's columns, then its tables:
 `items.start`, `item_tokens.start`, `item_token.id`, `item_token.word`; `relations.start`, `relation`.
-Examples (N): `example.database`; words and their subwords: `example.words`, `tokens.start`, `token.id`, `token.word`;
-links [words, items]: `links.start`, `link`; the derivation: `steps.start`, `step.choice`, `step.index` (rule, column or
+Examples (N): `example.database`, `example.source` (the database whose question a made-up example goes back to, its own
+for all others); words and their subwords: `example.words`, `tokens.start`, `token.id`, `token.word`; links
+[words, items]: `links.start`, `link`; the derivation: `steps.start`, `step.choice`, `step.index` (rule, column or
 candidate; -1 where no candidate is the gold literal), `step.state`, `step.parent`, `step.child`, `step.field`;
 candidates: `values.start`, `value.kind`, `value.column` (-1: none), `value.source`, `value.first`, `value.last` (words;
 -1: none), `value_tokens.start`, `value_token.id`; texts as UTF-8: `questions.start`, `question`, `queries.start`,
@@ -32,7 +33,9 @@ from dtfixup.sql.schema import Schema, read_tables_json, write_tables_json
 ARRAYS = "arrays.safetensors"
 INDEX = "index.json"
 TABLES = "tables.json"
-FORMAT = 2
+FORMAT = 3
+SYNTHETIC = "synthetic"
+"""The split of made-up examples."""
 
 Array = NDArray[Any]
 _NAMES = {"int8": "I8", "int16": "I16", "int32": "I32", "int64": "I64", "uint8": "U8"}

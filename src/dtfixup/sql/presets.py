@@ -36,14 +36,16 @@ class SqlSpConfig:
     """What is left out of training batches at random."""
     splits: str = "train"
     """Splits to train on, separated by commas."""
+    synthetic: float = 0.0
+    """Made-up examples in every epoch, a new choice each time, as a multiple of the others."""
     hold_out: int = 0
     """Databases of the training splits to keep apart and evaluate on, for tuning; 0 evaluates on dev."""
     beam: int = 5
     """Hypotheses of the search at the end."""
 
     def __post_init__(self) -> None:
-        if self.encoder_factor < 0 or self.hold_out < 0:
-            raise ConfigError("encoder_factor and hold_out cannot be negative")
+        if min(self.encoder_factor, self.hold_out, self.synthetic) < 0:
+            raise ConfigError("encoder_factor, hold_out and synthetic cannot be negative")
 
     @property
     def reading_order(self) -> Order:
@@ -66,7 +68,15 @@ def paper() -> SqlSpConfig:
 def minilm() -> SqlSpConfig:
     """The bundled 22.7M encoder, N = 24; minutes on a GPU."""
     return SqlSpConfig(
-        training=TrainingConfig(epochs=60, batch_size=16, precision=Precision.BF16, update=UpdateConfig(average=0.999)),
+        model=ModelConfig(relevance_weight=0.3),
+        synthetic=1.0,
+        training=TrainingConfig(
+            epochs=28,
+            batch_size=32,
+            precision=Precision.BF16,
+            evaluate_every=4,
+            update=UpdateConfig(learning_rate=5e-4, average=0.999),
+        ),
     )
 
 

@@ -21,7 +21,7 @@ from dtfixup.sql.decoding import corpus_for, decode, exact_metrics
 from dtfixup.sql.model import SqlSpModel
 from dtfixup.sql.plan import BatchPlan, PlannedBatch
 from dtfixup.sql.predictions import likeliest
-from dtfixup.sql.prepared import Array, Prepared
+from dtfixup.sql.prepared import SYNTHETIC, Array, Prepared
 from dtfixup.sql.presets import SqlSpConfig
 from dtfixup.sql.shapes import Shape
 from dtfixup.sql.store import frozen_checksum
@@ -30,6 +30,7 @@ from dtfixup.training.config import to_json
 from dtfixup.training.update import ParameterGroup, parameter_groups
 
 _MEASURE_BATCH = 64
+_MEASURE_BATCH_ON_A_GPU = 256  # there the launches of kernels take the time
 _HOLD_OUT_STREAM = 7  # which databases are held out is the same for every seed of a run, so that runs can be compared
 
 
@@ -45,7 +46,10 @@ class SqlTask:
         self.model = SqlSpModel(config.model, encoder).to(device)
         self.corpus = corpus_for(self.model, prepared, device)
         self.train, self.evaluated = split_examples(prepared, config.splits, config.hold_out)
-        self.plan = BatchPlan(self.corpus, self.train, config.training.batch_size)
+        made_up = synthetic_examples(prepared, self.evaluated) if config.synthetic else ()
+        self.plan = BatchPlan(
+            self.corpus, self.train, config.training.batch_size, extra=made_up, extra_share=config.synthetic
+        )
         self._frozen = frozen_checksum(self.model)
         decoder = self.model.decoder
         self._cast = cast_names(self.model, keep=[decoder.recurrent, decoder.query, decoder.output])
@@ -69,7 +73,8 @@ class SqlTask:
         """Xavier outside the stack, mu over all training examples, then the strategy."""
         initialise_free_(self.model, stack=self.model.stack, loaded=[self.model.encoder], generator=generator)
         strategy = strategy_named(self.config.model.strategy)
-        plan = BatchPlan(self.corpus, self.train, _MEASURE_BATCH)
+        size = _MEASURE_BATCH_ON_A_GPU if self.corpus.device.type == "cuda" else _MEASURE_BATCH
+        plan = BatchPlan(self.corpus, self.train, size)
         batches = list(plan.epoch(np.random.default_rng(0)))
         input_norm = None
         if strategy.needs_input_norm:
@@ -121,3 +126,15 @@ def split_examples(prepared: Prepared, splits: str, hold_out: int) -> tuple[Arra
         raise DataError(f"{hold_out} databases cannot be held out of {len(known)}: some must be left to train on")
     held = np.random.default_rng(_HOLD_OUT_STREAM).permutation(known)[:hold_out]
     return readable[~np.isin(databases[readable], held)], chosen[np.isin(databases[chosen], held)]
+
+
+def synthetic_examples(prepared: Prepared, evaluated: Array) -> Array:
+    """Made-up examples, but none over a database that is evaluated on, nor with the words of a question over one."""
+    if SYNTHETIC not in prepared.index["splits"]:
+        raise DataError(
+            f"{prepared.folder} has no made-up examples: prepare it with --synthetic 40000, or train with synthetic 0"
+        )
+    made_up = np.asarray(prepared.split(SYNTHETIC))
+    asked, source = (np.asarray(prepared.arrays[f"example.{name}"], np.int64) for name in ("database", "source"))
+    avoided = np.unique(asked[evaluated])
+    return made_up[~np.isin(asked[made_up], avoided) & ~np.isin(source[made_up], avoided)]
