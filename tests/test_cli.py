@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from matplotlib import image
 
-from dtfixup.cli import main
+from dtfixup.cli import _spelled_out, main
 from dtfixup.experiments import side_by_side
 from dtfixup.experiments.kinship_demo import DemoConfig
 from dtfixup.sql.dataset import open_dataset
@@ -179,3 +179,9 @@ def test_evaluate_needs_something_to_evaluate(
     with pytest.raises(SystemExit):
         main(["sql", "evaluate", "--data", str(sample_folder()), *options])
     assert message in " ".join(capsys.readouterr().err.split())
+
+
+def test_the_files_of_curves_are_a_list() -> None:
+    spelled = _spelled_out(["sql", "curves", "--results", "a.json", "b-c.json", "--out", "x.png"])
+    assert spelled == ["sql", "curves", "--results", '["a.json", "b-c.json"]', "--out", "x.png"]
+    assert _spelled_out(["sql", "curves", "--out", "x.png"]) == ["sql", "curves", "--out", "x.png"]

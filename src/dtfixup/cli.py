@@ -1,5 +1,6 @@
 """The command line: each verb is a typed function, and jsonargparse makes its options and help."""
 
+import json as json_text
 import sys
 import time
 from pathlib import Path
@@ -9,7 +10,7 @@ from jsonargparse import auto_cli
 from rich.console import Console
 from rich.markup import escape
 
-from dtfixup import cli_sql, cli_train
+from dtfixup import cli_results, cli_sql, cli_train
 from dtfixup.errors import ConfigError, DtFixupError
 from dtfixup.files import write_json
 
@@ -77,18 +78,32 @@ _VERBS: Any = {
     "check": check,
     "demo": demo,
     "sql": {
-        "_help": "Text to SQL: link, prepare, train, predict, evaluate.",
+        "_help": "Text to SQL: link, prepare, train, predict, evaluate, score.",
         "link": cli_sql.link,
         "prepare": cli_sql.prepare,
         "synthesise": cli_sql.synthesise,
         "train": cli_train.train,
         "predict": cli_train.predict,
         "evaluate": cli_sql.evaluate,
+        "score": cli_results.score,
+        "curves": cli_results.curves,
     },
 }
 _MAIN_OPTION = {("sql", "link"): "--question"}
 _OTHER_NAMES = {("sql", "train"): {"--config": "--fields"}}  # jsonargparse keeps a --config for itself
 _FLAGS = {("sql", "link"): {"--json"}, ("sql", "train"): {"--resume"}}
+
+
+_LISTS = {("sql", "curves"): "--results"}
+
+
+def _listed(rest: list[str], option: str) -> list[str]:
+    """The words after an option, up to the next one, as the one JSON list that jsonargparse takes."""
+    if option not in rest:
+        return rest
+    first = rest.index(option) + 1
+    last = next((place for place in range(first, len(rest)) if rest[place].startswith("-")), len(rest))
+    return [*rest[:first], json_text.dumps(rest[first:last]), *rest[last:]]
 
 
 def _spelled_out(arguments: list[str]) -> list[str]:
@@ -97,6 +112,8 @@ def _spelled_out(arguments: list[str]) -> list[str]:
     verb, rest = (arguments[0], arguments[1]) if len(arguments) > 1 else ("", ""), arguments[2:]
     if verb in _MAIN_OPTION and rest and not rest[0].startswith("-"):
         rest = [_MAIN_OPTION[verb], *rest]
+    if verb in _LISTS:
+        rest = _listed(rest, _LISTS[verb])
     spelled = []
     others = _OTHER_NAMES.get(verb, {})
     for position, argument in enumerate(rest):

@@ -11,7 +11,7 @@ from dtfixup.sql.prepared import Prepared, starts
 from dtfixup.sql.relations import Match, Relation, expand
 from dtfixup.sql.shapes import ANCHOR_TOKENS
 
-CLS, SEP, PAD, MASK = 101, 102, 0, 103
+CLS, SEP, PAD = 101, 102, 0
 
 
 class Plain:
@@ -172,7 +172,7 @@ def random_prepared(seed: int, *, longest: int = 3, words: int = 5, tables: int 
     }
     links = int(arrays["links.start"][-1])
     arrays["link"] = random.integers(0, int(Match.EXACT) + 1, links).astype(np.uint8)
-    encoder = {"cls": CLS, "sep": SEP, "pad": PAD, "mask": MASK}
+    encoder = {"cls": CLS, "sep": SEP, "pad": PAD}
     return Prepared(Path("nowhere"), {"encoder": encoder, "splits": {"train": [0, examples]}}, arrays)
 
 

@@ -273,17 +273,6 @@ def test_the_pointer_is_a_distribution_with_finite_gradients(
         assert tensor.grad is None or tensor.grad.isfinite().all()
 
 
-def test_state_dropout_is_for_training_alone() -> None:
-    decoder = make_decoder(state_dropout=0.5)
-    memory = some_memory(decoder)
-    scores, _ = every_state(decoder, memory)
-    again, _ = every_state(decoder, memory)
-    assert torch.equal(scores.rule_BSR, again.rule_BSR)
-    decoder.train()
-    noisy, _ = every_state(decoder, memory)
-    assert not torch.equal(scores.rule_BSR, noisy.rule_BSR)
-
-
 def test_sizes_come_from_the_grammar_and_the_configuration() -> None:
     decoder = make_decoder()
     shapes = {name: tuple(tensor.shape) for name, tensor in decoder.state_dict().items()}

@@ -16,7 +16,7 @@ from dtfixup.errors import CheckpointError, ConfigError, DataError
 from dtfixup.experiments.sql_run import train_sql
 from dtfixup.files import read_json
 from dtfixup.fixup import STRATEGIES
-from dtfixup.sql.batch import Noise, Order
+from dtfixup.sql.batch import Order
 from dtfixup.sql.decoding import decode, exact_metrics
 from dtfixup.sql.picking import first_that_runs
 from dtfixup.sql.prepare import prepare
@@ -82,8 +82,7 @@ def test_a_run_that_stops_and_resumes_ends_like_one_that_did_not(tmp_path: Path)
     noisy = replace(
         TINY,
         order=Order.SHUFFLED,
-        noise=Noise(items=0.5, words=0.1, links=0.1),
-        model=replace(CONFIG, input_dropout=0.2, decoder=replace(CONFIG.decoder, dropout=0.2, state_dropout=0.1)),
+        model=replace(CONFIG, input_dropout=0.2, decoder=replace(CONFIG.decoder, dropout=0.2)),
     )
     straight, stopped = task_of(noisy), task_of(noisy)
     fit(straight, noisy.training, tmp_path / "straight")

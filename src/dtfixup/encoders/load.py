@@ -171,8 +171,6 @@ class Tokenizer:
     cls_id: int
     sep_id: int
     pad_id: int
-    mask_id: int | None
-    """What stands for a word that is hidden; some tokenizers have none."""
     _tokenizer: PreTrainedTokenizerBase
     _keeps_spaces: bool
     """Byte-level tokenizers take the space before a word into its first subword."""
@@ -202,7 +200,7 @@ def load_tokenizer(name: str | Path = MINILM) -> Tokenizer:
     fingerprint = hashlib.sha256("\n".join(hashes).encode()).hexdigest()
     backend = getattr(tokenizer, "backend_tokenizer", None)
     keeps_spaces = "ByteLevel" in repr(getattr(backend, "pre_tokenizer", None))
-    return Tokenizer(str(name), fingerprint, cls_id, sep_id, pad_id, tokenizer.mask_token_id, tokenizer, keeps_spaces)
+    return Tokenizer(str(name), fingerprint, cls_id, sep_id, pad_id, tokenizer, keeps_spaces)
 
 
 def encoder_sha256(name: str | Path) -> str:

@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from dtfixup.errors import ConfigError, DataError
+from dtfixup.errors import DataError
 from dtfixup.sql.grammar import Choice, ColumnKind
 from dtfixup.sql.prepared import Array, Prepared
 from dtfixup.sql.relations import DISTANCE, Relation
@@ -79,18 +79,6 @@ class Batch:
         return self.word_keep_BW.shape[1]
 
 
-@dataclass(frozen=True)
-class Noise:
-    """What is left out of training batches at random, so that a model does not lean on any one thing."""
-
-    items: float = 0.0
-    """Up to this share of tables and columns that the query does not use."""
-    words: float = 0.0
-    """This share of question words, masked for the encoder."""
-    links: float = 0.0
-    """This share of links."""
-
-
 TABLE_KIND = len(ColumnKind)
 """The item kind of a table, after the kinds of columns."""
 
@@ -106,7 +94,7 @@ class Corpus:
         self.anchors = anchors
         self.sizes = Sizes(prepared.arrays, max_tokens, anchors)
         encoder = prepared.index["encoder"]
-        self._cls, self._sep, self._pad, self._mask = (encoder[name] for name in ("cls", "sep", "pad", "mask"))
+        self._cls, self._sep, self._pad = (encoder[name] for name in ("cls", "sep", "pad"))
         self._arrays = {
             name: torch.from_numpy(np.array(array)).to(self.device)
             for name, array in prepared.arrays.items()
@@ -138,9 +126,7 @@ class Corpus:
         """The smallest shape that holds these examples."""
         return self.sizes.shape(np.asarray(examples))
 
-    def assemble(
-        self, example_B: Tensor, shape: Shape, order: Order = Order.STORED, noise: "Noise | None" = None
-    ) -> Batch:
+    def assemble(self, example_B: Tensor, shape: Shape, order: Order = Order.STORED) -> Batch:
         """A batch of the examples; -1 fills a row with nothing. What is random comes from PyTorch's own stream."""
         shape = replace(shape, tokens=min(shape.tokens, self.max_tokens))  # a rounded shape may be longer
         real_B = example_B >= 0
@@ -157,15 +143,11 @@ class Corpus:
         item_keep_BI = item_I < items_B[:, None]
         item_BI = torch.where(item_keep_BI, first_B[:, None] + item_I, 0)
         used_BI = self._used(item_BI, item_I < columns_B[:, None], steps)
-        if noise is not None and noise.items:
-            item_keep_BI = item_keep_BI & (used_BI | self._spared(item_BI, used_BI, noise.items))
         kind_BI = self._item_kind_I[item_BI]
         values = self._values(example_B, real_B, shape.values, shape.value_tokens)
         anchor_BI = self._anchors(example_B, values, shape.items)
         tokens = self._tokens(example_B, real_B, item_BI, item_keep_BI, anchor_BI, shape, order)
         token_BKT, token_keep_BKT, slot_BKT = tokens
-        if noise is not None and noise.words:
-            token_BKT = self._hide_words(token_BKT, slot_BKT, shape.words, noise.words)
         return Batch(
             keep_B=real_B,
             token_BKT=token_BKT,
@@ -177,27 +159,10 @@ class Corpus:
             column_keep_BI=(item_I < columns_B[:, None]) & item_keep_BI,
             item_used_BI=used_BI & item_keep_BI,
             keep_BN=torch.cat([word_keep_BW, item_keep_BI], 1),
-            relation_BNN=self._relations(
-                example_B,
-                database_B,
-                items_B,
-                word_keep_BW,
-                item_keep_BI,
-                kind_BI,
-                0.0 if noise is None else noise.links,
-            ),
+            relation_BNN=self._relations(example_B, database_B, items_B, word_keep_BW, item_keep_BI, kind_BI),
             **steps,
             **values,
         )
-
-    def _hide_words(self, token_BKT: Tensor, slot_BKT: Tensor, words: int, rate: float) -> Tensor:
-        """The tokens with some words of the question masked, in all windows alike."""
-        if self._mask is None:
-            raise ConfigError("the encoder has no token for a hidden word: set noise.words to 0")
-        hide_BW = torch.rand(len(token_BKT), words, device=self.device) < rate
-        is_word_BKT = (slot_BKT >= 0) & (slot_BKT < words)
-        hidden_BKT = hide_BW.gather(1, slot_BKT.clamp(0, words - 1).flatten(1)).view_as(slot_BKT) & is_word_BKT
-        return torch.where(hidden_BKT, self._mask, token_BKT)
 
     def _used(self, item_BI: Tensor, is_column_BI: Tensor, steps: dict[str, Tensor]) -> Tensor:
         """[B, I]: the columns that the derivation chooses, and their tables."""
@@ -210,17 +175,6 @@ class Corpus:
         place_BI = torch.where(column_BI & is_column_BI, table_BI, items)
         table_used_BT = empty_BI.scatter(1, place_BI, True)[:, :items]
         return torch.where(is_column_BI, column_BI, table_used_BT.gather(1, table_BI))
-
-    def _spared(self, item_BI: Tensor, used_BI: Tensor, rate: float) -> Tensor:
-        """[B, I]: a random choice of items that stay; a table that goes takes its columns along."""
-        batch, items = item_BI.shape
-        table_BI = self._item_table_I[item_BI]
-        is_table_BI = self._item_kind_I[item_BI] == TABLE_KIND
-        limit_B1 = rate * torch.rand(batch, 1, device=self.device)
-        needed_BT = torch.zeros(batch, items + 1, dtype=torch.bool, device=self.device)
-        needed_BT = needed_BT.scatter(1, torch.where(used_BI, table_BI, items), True)[:, :items]
-        stays_BT = needed_BT | (torch.rand(batch, items, device=self.device) >= limit_B1)
-        return stays_BT.gather(1, table_BI) & (is_table_BI | (torch.rand(batch, items, device=self.device) >= limit_B1))
 
     def _range(self, size: int) -> Tensor:
         return torch.arange(size, device=self.device)
@@ -355,7 +309,6 @@ class Corpus:
         word_keep_BW: Tensor,
         item_keep_BI: Tensor,
         kind_BI: Tensor,
-        noise: float,
     ) -> Tensor:
         """[B, N, N] ids, as `relations.expand` gives them for one example; 0 where there is padding."""
         a = self._arrays
@@ -367,8 +320,6 @@ class Corpus:
         both_BWI = word_keep_BW[:, :, None] & item_keep_BI[:, None, :]
         place_BWI = a["links.start"][example_B, None, None] + word_W[:, None] * step + item_I
         link_BWI = self._gather("link", torch.where(both_BWI, place_BWI, 0), both_BWI, 0)
-        if noise:
-            link_BWI = torch.where(torch.rand(link_BWI.shape, device=self.device) < noise, 0, link_BWI)
         to_BWI = torch.where(both_BWI, link_BWI + self._to_item_K[kind_BI][:, None], 0)
         from_BIW = torch.where(both_BWI, link_BWI + self._from_item_K[kind_BI][:, None], 0).mT
         distance_WW = (word_W[None, :] - word_W[:, None]).clamp(-DISTANCE, DISTANCE) + int(Relation.WORD_SAME)

@@ -37,8 +37,6 @@ class DecoderConfig:
     """Heads of the attention over the stack's outputs."""
     dropout: float = 0.3
     """Dropout on the context z."""
-    state_dropout: float = 0.0
-    """Dropout on the LSTM's states where actions are scored. Departs: the paper scores rules from z alone."""
     values_in_context: bool = True
     """Whether z also attends to the literal candidates, so that a condition is not forgotten."""
     label_smoothing: float = 0.2
@@ -236,9 +234,6 @@ class Decoder(nn.Module):
         self, features_BSF: Tensor, state_BS: Tensor, used_BSI: Tensor, memory: Memory
     ) -> LogProbabilities:
         """Of every action in its grammar state; `used_BSI` says which columns the derivation has used before."""
-        h_BSM, z_BSD = features_BSF.split([self.config.lstm_dim, self.dim], -1)
-        h_BSM = F.dropout(h_BSM, self.config.state_dropout, self.training)
-        features_BSF = torch.cat([h_BSM, z_BSD], -1)
         rule_legal_BSR = self.rules_SR[state_BS]
         rule_BSR = masked_log_softmax(self.rule_score(features_BSF), rule_legal_BSR)
         legal_BSI = self._legal(self.columns_SK, state_BS, memory.column_kind_BI) & memory.column_keep_BI[:, None]

@@ -106,7 +106,6 @@ def prepare(
             "cls": tokenizer.cls_id,
             "sep": tokenizer.sep_id,
             "pad": tokenizer.pad_id,
-            "mask": tokenizer.mask_id,
         },
         "data_hash": _data_hash(dataset, examples),
         "grammar": hashlib.sha256(json.dumps(sql_grammar().rules).encode()).hexdigest(),

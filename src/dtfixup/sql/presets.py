@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dtfixup.errors import ConfigError
-from dtfixup.sql.batch import Noise, Order
+from dtfixup.sql.batch import Order
 from dtfixup.sql.decoder import DecoderConfig
 from dtfixup.sql.model import ModelConfig
 from dtfixup.training.config import TrainingConfig, from_json, to_json
@@ -32,8 +32,6 @@ class SqlSpConfig:
     """Schedule."""
     order: Order = Order.SHUFFLED
     """Order of schema items in training; they are read as stored, or grouped, otherwise."""
-    noise: Noise = field(default_factory=Noise)
-    """What is left out of training batches at random."""
     splits: str = "train"
     """Splits to train on, separated by commas."""
     synthetic: float = 0.0

@@ -100,7 +100,7 @@ class SqlTask:
         return list(self.plan.epoch(random))
 
     def loss_sum(self, example_B: Tensor, shape: Shape) -> Tensor:
-        batch = self.corpus.assemble(example_B, shape, self.config.order, self.config.noise)
+        batch = self.corpus.assemble(example_B, shape, self.config.order)
         kind = self.corpus.device.type
         if torch.is_autocast_enabled(kind):
             loss_B: Tensor = call_cast(self.model, torch.get_autocast_dtype(kind), self._cast, batch)
