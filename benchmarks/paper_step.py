@@ -31,10 +31,10 @@ from dtfixup.fixup.monitor import watch
 from dtfixup.fixup.norms import evaluation_mode
 from dtfixup.sql.plan import PlannedBatch
 from dtfixup.sql.prepared import open_prepared
-from dtfixup.sql.presets import changed, paper
+from dtfixup.sql.presets import paper
 from dtfixup.sql.shapes import Shape
 from dtfixup.sql.task import SqlTask
-from dtfixup.training.config import to_json
+from dtfixup.training.config import changed, to_json
 from dtfixup.training.precision import autocast, float32_products
 from dtfixup.training.result import peak_gib
 from dtfixup.training.seeds import stream_seed

@@ -2,15 +2,14 @@
 
 import shlex
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-import yaml
 from rich.console import Console
 from rich.progress import track
 
-from dtfixup.errors import ConfigError, DataError
+from dtfixup.cli_options import fields_of, given, without_paths
+from dtfixup.errors import DataError
 from dtfixup.files import cache_folder, write_atomically, write_json
 
 POOL = 40_000
@@ -74,7 +73,8 @@ def train(
     from dtfixup.experiments.sql_run import RESULT, train_sql
     from dtfixup.files import read_json
     from dtfixup.sql.dataset import split_names
-    from dtfixup.sql.presets import changed, preset_named
+    from dtfixup.sql.presets import PRESETS
+    from dtfixup.training.config import changed, named
 
     chosen: dict[str, Any] = {
         "encoder": encoder,
@@ -100,13 +100,13 @@ def train(
             "update": {"learning_rate": learning_rate},
         },
     }
-    settings = preset_named(preset)
+    settings = named(PRESETS, preset)
     if fields is not None:
-        settings = changed(settings, _fields(fields))
-    settings = changed(settings, _given(chosen))
+        settings = changed(settings, fields_of(fields))
+    settings = changed(settings, given(chosen))
     needed = [*split_names(settings.splits), *(() if settings.hold_out else ("dev",))]
     prepared = open_data(data, settings.encoder, needed, synthetic=POOL if settings.synthetic else 0)
-    command = "dtfixup " + shlex.join(_without_paths(sys.argv[1:]))
+    command = "dtfixup " + shlex.join(without_paths(sys.argv[1:]))
     run = train_sql(settings, prepared, out, name="sql-train", command=command, resume=resume)
     if not run.metrics:
         return
@@ -193,40 +193,3 @@ def open_data(data: Path, encoder: str, splits: list[str], *, synthetic: int = 0
     folder = cache_folder() / "prepared" / key
     prepare(data, folder, encoder=encoder, splits=splits, synthetic=synthetic)
     return open_prepared(folder)
-
-
-def _fields(path: Path) -> Mapping[str, Any]:
-    try:
-        fields = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise ConfigError(f"{path} cannot be read as YAML or JSON: {error}") from None
-    if not isinstance(fields, Mapping):
-        raise ConfigError(f"{path} must hold fields of a configuration, such as `model: {{layers: 8}}`")
-    return fields
-
-
-def _given(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Without the options that were left out."""
-    kept = {name: _given(value) if isinstance(value, Mapping) else value for name, value in options.items()}
-    return {name: value for name, value in kept.items() if value is not None and value != {}}
-
-
-def _without_paths(arguments: list[str]) -> list[str]:
-    """The command as a result file keeps it: folders of this machine are nobody's business."""
-    hidden = {
-        "--data": "DIR",
-        "--encoder": "ENCODER",
-        "--out": "DIR",
-        "--model": "DIR",
-        "--result": "FILE",
-        "--fields": "FILE",
-        "--config": "FILE",
-    }
-    shown = list(arguments)
-    for place, argument in enumerate(arguments):
-        option, has_value, _ = argument.partition("=")
-        if option in hidden and has_value:
-            shown[place] = f"{option}={hidden[option]}"
-        elif option in hidden and place + 1 < len(arguments):
-            shown[place + 1] = hidden[option]
-    return shown

@@ -15,8 +15,8 @@ from matplotlib import image
 from dtfixup.cli_results import curves as curves_verb
 from dtfixup.errors import DataError
 from dtfixup.experiments.curves import bands_of, draw_curves, read_curve, spread
-from dtfixup.sql.presets import changed, minilm
-from dtfixup.training.config import to_json
+from dtfixup.sql.presets import minilm
+from dtfixup.training.config import changed, to_json
 
 
 def write_result(

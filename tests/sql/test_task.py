@@ -10,7 +10,8 @@ import pytest
 import torch
 
 from dtfixup.cli import _spelled_out, main
-from dtfixup.cli_train import _without_paths, open_data
+from dtfixup.cli_options import without_paths
+from dtfixup.cli_train import open_data
 from dtfixup.encoders.load import minilm_path
 from dtfixup.errors import CheckpointError, ConfigError, DataError
 from dtfixup.experiments.sql_run import train_sql
@@ -21,11 +22,11 @@ from dtfixup.sql.decoding import decode, exact_metrics
 from dtfixup.sql.picking import first_that_runs
 from dtfixup.sql.prepare import prepare
 from dtfixup.sql.prepared import Prepared, open_prepared
-from dtfixup.sql.presets import PRESETS, SqlSpConfig, changed, minilm, paper, preset_named, smoke
+from dtfixup.sql.presets import PRESETS, SqlSpConfig, minilm, paper, smoke
 from dtfixup.sql.sample import sample_folder
 from dtfixup.sql.store import load_model
 from dtfixup.sql.task import SqlTask, split_examples, synthetic_examples
-from dtfixup.training.config import TrainingConfig, from_json, to_json
+from dtfixup.training.config import TrainingConfig, changed, from_json, named, to_json
 from dtfixup.training.log import read_lines
 from dtfixup.training.loop import fit
 from dtfixup.training.update import UpdateConfig
@@ -196,7 +197,7 @@ def test_presets_are_the_papers_and_ours() -> None:
     for make in PRESETS.values():
         assert from_json(SqlSpConfig, to_json(make())) == make()
     with pytest.raises(ConfigError, match="no preset 'large': choose one of paper, minilm, smoke"):
-        preset_named("large")
+        named(PRESETS, "large")
 
 
 def test_changes_reach_nested_fields_and_unknown_ones_are_refused() -> None:
@@ -326,7 +327,7 @@ def test_options_may_have_hyphens() -> None:
 
 def test_a_command_in_a_result_names_no_folder() -> None:
     words = ["sql", "train", "--data", "/home/me/spider", "--out=/home/me/run", "--encoder", "/e", "--layers", "8"]
-    shown = _without_paths(words)
+    shown = without_paths(words)
     assert shown == ["sql", "train", "--data", "DIR", "--out=DIR", "--encoder", "ENCODER", "--layers", "8"]
 
 

@@ -6,6 +6,7 @@ import resource
 import subprocess
 import sys
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,23 @@ def provenance(
         "hardware": hardware(),
         "wall_seconds": round(time.monotonic() - started, 1),
     }
+
+
+def run_result(
+    record: Mapping[str, Any],
+    config: Mapping[str, Any],
+    metrics: Mapping[str, float],
+    curve: Sequence[Mapping[str, Any]],
+) -> dict[str, Any]:
+    """The result file of a training run: where it came from, flat metrics, and the evaluations on the way.
+
+    An encoder in a folder is named without it: a folder of this machine is nobody's business, and the hash says which
+    encoder it is.
+    """
+    encoder = Path(record["encoder"]).name
+    changes = {"encoder": encoder, "dtype": config["training"]["precision"]}
+    settings = {**config, "encoder": encoder}
+    return {**record, **changes, "config": settings, "metrics": dict(metrics), "curve": list(curve)}
 
 
 def commit() -> str:

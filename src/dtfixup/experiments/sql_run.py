@@ -8,12 +8,11 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 
 from dtfixup.encoders import load_encoder
-from dtfixup.experiments.provenance import provenance
+from dtfixup.experiments.provenance import provenance, run_result
 from dtfixup.files import write_json
 from dtfixup.sql.decoding import decode, exact_metrics
 from dtfixup.sql.predictions import likeliest, write_beams
@@ -72,20 +71,6 @@ def train_sql(
         **done.watched,
     }
     write_beams(folder / BEAMS, task.evaluated, found)
-    write_json(folder / RESULT, result_of(config, prepared, name, command, started, metrics, done))
-    return SqlRun(done, metrics)
-
-
-def result_of(
-    config: SqlSpConfig,
-    prepared: Prepared,
-    name: str,
-    command: str,
-    started: float,
-    metrics: Mapping[str, float],
-    done: FitResult,
-) -> dict[str, Any]:
-    """A result file: where it came from, flat metrics, and the validation curve."""
     record = provenance(
         name,
         command,
@@ -94,7 +79,5 @@ def result_of(
         encoder=config.encoder,
         data_hash=prepared.index["data_hash"],
     )
-    encoder = Path(config.encoder).name  # a folder of this machine is nobody's business; the hash says which it is
-    settings = {**to_json(config), "encoder": encoder}
-    changes = {"encoder": encoder, "dtype": str(config.training.precision)}
-    return {**record, **changes, "config": settings, "metrics": dict(metrics), "curve": list(done.history)}
+    write_json(folder / RESULT, run_result(record, to_json(config), metrics, done.history))
+    return SqlRun(done, metrics)

@@ -7,13 +7,12 @@ error.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from dtfixup.errors import ConfigError
 from dtfixup.sql.batch import Order
 from dtfixup.sql.decoder import DecoderConfig
 from dtfixup.sql.model import ModelConfig
-from dtfixup.training.config import TrainingConfig, from_json, to_json
+from dtfixup.training.config import TrainingConfig
 from dtfixup.training.precision import Precision
 from dtfixup.training.update import UpdateConfig
 
@@ -95,27 +94,3 @@ def smoke() -> SqlSpConfig:
 
 
 PRESETS: Mapping[str, Callable[[], SqlSpConfig]] = {"paper": paper, "minilm": minilm, "smoke": smoke}
-
-
-def preset_named(name: str) -> SqlSpConfig:
-    """A preset by name."""
-    if name not in PRESETS:
-        raise ConfigError(f"there is no preset {name!r}: choose one of {', '.join(PRESETS)}")
-    return PRESETS[name]()
-
-
-def changed(config: SqlSpConfig, changes: Mapping[str, Any]) -> SqlSpConfig:
-    """The configuration with some fields changed; nested mappings change nested fields.
-
-    >>> changed(minilm(), {"model": {"layers": 8}}).model.layers
-    8
-    """
-    return from_json(SqlSpConfig, _merged(to_json(config), changes))
-
-
-def _merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    merged = dict(base)
-    for name, value in changes.items():
-        is_nested = isinstance(value, Mapping) and isinstance(base.get(name), Mapping)
-        merged[name] = _merged(base[name], value) if is_nested else value
-    return merged

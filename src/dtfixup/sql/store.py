@@ -15,9 +15,9 @@ from dtfixup.errors import CheckpointError
 from dtfixup.sql.batch import Order
 from dtfixup.sql.model import ModelConfig, SqlSpModel
 from dtfixup.sql.presets import SqlSpConfig
-from dtfixup.training.checkpoint import LAST
+from dtfixup.training.checkpoint import weights_file
 from dtfixup.training.config import from_json
-from dtfixup.training.tensors import checksum, load_weights, read_content
+from dtfixup.training.tensors import frozen_checksum, load_weights, read_content
 
 
 @dataclass(frozen=True)
@@ -31,21 +31,9 @@ class TrainedModel:
     """What the file says of itself: configuration, data, evaluation."""
 
 
-def frozen_checksum(model: SqlSpModel) -> str:
-    """Of the weights that a model's file leaves out: whoever loads it must have the same."""
-    parameters = dict(model.named_parameters())
-    return checksum({name: parameters[name].detach().cpu() for name in model.frozen_names})
-
-
 def load_model(path: str | Path, device: torch.device | str = "cpu", *, encoder: Encoder | None = None) -> TrainedModel:
     """Read a model; `encoder` stands in for the one that the file names."""
-    file = Path(path)
-    if file.is_dir():
-        file = file / LAST
-        if not file.is_file():
-            raise CheckpointError(
-                f"{path} has no {LAST}: the run has not finished, go on with it by --resume, or name a file of weights"
-            )
+    file = weights_file(path)
     content = read_content(file)
     try:
         settings = content["fingerprint"]
@@ -57,7 +45,7 @@ def load_model(path: str | Path, device: torch.device | str = "cpu", *, encoder:
     model = SqlSpModel(config, load_encoder(name) if encoder is None else encoder)
     if not settings["encoder_factor"]:
         model.encoder.requires_grad_(False)  # it was not trained, so it is not in the file
-    if settings["frozen"] != frozen_checksum(model):
+    if settings["frozen"] != frozen_checksum(model, model.frozen_names):
         raise CheckpointError(
             f"{file} was trained on another encoder than {name} is here: its frozen weights differ. Use that encoder"
         )

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from dtfixup.encoders import Encoder
 from dtfixup.errors import DataError
-from dtfixup.fixup import FixupReport, initialise_free_, measure_input_norm, strategy_named
+from dtfixup.fixup import FixupReport, strategy_named
 from dtfixup.sql.dataset import split_names
 from dtfixup.sql.decoding import corpus_for, decode, exact_metrics
 from dtfixup.sql.model import SqlSpModel
@@ -24,9 +24,10 @@ from dtfixup.sql.predictions import likeliest
 from dtfixup.sql.prepared import SYNTHETIC, Array, Prepared
 from dtfixup.sql.presets import SqlSpConfig
 from dtfixup.sql.shapes import Shape
-from dtfixup.sql.store import frozen_checksum
 from dtfixup.training.casting import call_cast, cast_names
 from dtfixup.training.config import to_json
+from dtfixup.training.start import initialise_new_layers
+from dtfixup.training.tensors import frozen_checksum
 from dtfixup.training.update import ParameterGroup, parameter_groups
 
 _MEASURE_BATCH = 64
@@ -50,7 +51,7 @@ class SqlTask:
         self.plan = BatchPlan(
             self.corpus, self.train, config.training.batch_size, extra=made_up, extra_share=config.synthetic
         )
-        self._frozen = frozen_checksum(self.model)
+        self._frozen = frozen_checksum(self.model, self.model.frozen_names)
         decoder = self.model.decoder
         self._cast = cast_names(self.model, keep=[decoder.recurrent, decoder.query, decoder.output])
 
@@ -71,21 +72,16 @@ class SqlTask:
 
     def initialise(self, generator: torch.Generator) -> FixupReport:
         """Xavier outside the stack, mu over all training examples, then the strategy."""
-        initialise_free_(self.model, stack=self.model.stack, loaded=[self.model.encoder], generator=generator)
-        strategy = strategy_named(self.config.model.strategy)
         size = _MEASURE_BATCH_ON_A_GPU if self.corpus.device.type == "cuda" else _MEASURE_BATCH
         plan = BatchPlan(self.corpus, self.train, size)
-        batches = list(plan.epoch(np.random.default_rng(0)))
-        input_norm = None
-        if strategy.needs_input_norm:
-            input_norm = measure_input_norm(
-                self.model, self.model.stack, batches, forward=self._encode, progress=len(batches) > 8
-            )
-        return strategy.initialise_(
+        return initialise_new_layers(
+            self.model,
             self.model.stack,
-            input_norm=input_norm,
-            profile=lambda: [self._encode(self.model, batch) for batch in batches[:8]],
-            generator=generator,
+            self.model.encoder,
+            strategy_named(self.config.model.strategy),
+            list(plan.epoch(np.random.default_rng(0))),
+            self._encode,
+            generator,
         )
 
     def _encode(self, model: nn.Module, batch: PlannedBatch) -> object:

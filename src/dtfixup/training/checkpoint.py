@@ -32,6 +32,18 @@ _FOLDER, _PATTERN, _KEPT = "checkpoints", "step-*.safetensors", 2
 _RANDOM = "random/"
 
 
+def weights_file(path: str | Path) -> Path:
+    """The weights to use: of a finished run by its folder, or a file by its name."""
+    path = Path(path)
+    if not path.is_dir():
+        return path
+    if not (path / LAST).is_file():
+        raise CheckpointError(
+            f"{path} has no {LAST}: the run has not finished, go on with it by --resume, or name a file of weights"
+        )
+    return path / LAST
+
+
 @dataclass
 class Standing:
     """Where a run stands: all of a checkpoint that is no tensor. Epoch and place in it follow from the step."""

@@ -5,7 +5,7 @@ frozen dataclass of plain fields, so that a task can write its own beside it; a 
 """
 
 import types
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from enum import Enum
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -85,6 +85,30 @@ def to_json(config: Any) -> dict[str, Any]:
     'bf16'
     """
     return {each.name: _plain(getattr(config, each.name)) for each in fields(config)}
+
+
+def changed(config: ConfigT, changes: Mapping[str, Any]) -> ConfigT:
+    """The configuration with some fields changed; nested mappings change nested fields.
+
+    >>> changed(TrainingConfig(), {"update": {"clip": 1}}).update.clip
+    1.0
+    """
+    return from_json(type(config), _merged(to_json(config), changes))
+
+
+def _merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    merged = dict(base)
+    for name, value in changes.items():
+        is_nested = isinstance(value, Mapping) and isinstance(base.get(name), Mapping)
+        merged[name] = _merged(base[name], value) if is_nested else value
+    return merged
+
+
+def named(presets: Mapping[str, Callable[[], ConfigT]], name: str) -> ConfigT:
+    """A preset by name."""
+    if name not in presets:
+        raise ConfigError(f"there is no preset {name!r}: choose one of {', '.join(presets)}")
+    return presets[name]()
 
 
 def _plain(value: Any) -> Any:
