@@ -18,7 +18,7 @@ from transformers.models.bert.modeling_bert import BertLayer
 
 from dtfixup.errors import DepthCheckError, InputNormError, StrategyError
 from dtfixup.fixup import STRATEGIES, DepthReport, depth_check, strategy_named
-from dtfixup.transformer import StackConfig, TransformerStack
+from dtfixup.transformer import Kernel, StackConfig, TransformerStack
 
 D, RATE = 4, 1e-6
 MEASURES = ("grad_norm", "grad_norm_biases", "update", "update_with_biases", "layer_update")
@@ -31,7 +31,7 @@ class Model(nn.Module):
     def __init__(self, depth: int, strategy: str = "dt-fixup", **shape: object) -> None:
         super().__init__()
         shape = {"dim": D, "heads": 2, "mlp_dim": 2 * D, "bias": True, **shape}
-        self.new_layers = TransformerStack(StackConfig(layers=depth, **shape), strategy)
+        self.new_layers = TransformerStack(StackConfig(layers=depth, kernel=Kernel.PLAIN, **shape), strategy)
 
     def forward(self, x_BLD: Tensor, keep_BL: Tensor | None = None, relation_BLL: Tensor | None = None) -> Tensor:
         return self.new_layers(x_BLD, keep_BL, relation_BLL)

@@ -12,12 +12,12 @@ from torch.func import functional_call
 from torch.nn.utils.rnn import pad_sequence
 
 from dtfixup.errors import ConfigError
-from dtfixup.transformer import Attention
+from dtfixup.transformer import Attention, Kernel
 
 
-def make_attention(dim: int = 6, heads: int = 2, *, bias: bool = False) -> Attention:
+def make_attention(dim: int = 6, heads: int = 2, *, bias: bool = False, kernel: Kernel = Kernel.AUTO) -> Attention:
     torch.manual_seed(0)
-    return Attention(dim, heads, bias=bias).double()
+    return Attention(dim, heads, bias=bias, kernel=kernel).double()
 
 
 def project(linear: torch.nn.Linear, x_D: Tensor) -> Tensor:
@@ -40,14 +40,34 @@ def attention_by_hand(layer: Attention, x_BLD: Tensor, keep_BL: Tensor) -> Tenso
     return torch.stack([torch.stack([project(layer.output, z_D) for z_D in z_LD]) for z_LD in z_BLD])
 
 
+@pytest.mark.parametrize("kernel", [Kernel.PLAIN, Kernel.AUTO])
 @pytest.mark.parametrize("heads", [1, 2, 6])
 @pytest.mark.parametrize("bias", [False, True])
 @torch.no_grad()
-def test_equals_the_paper_written_out(heads: int, bias: bool) -> None:
-    layer = make_attention(heads=heads, bias=bias)
+def test_equals_the_paper_written_out(heads: int, bias: bool, kernel: Kernel) -> None:
+    layer = make_attention(heads=heads, bias=bias, kernel=kernel)
     x_BLD = 3 * torch.randn(2, 4, 6, dtype=torch.float64)
     keep_BL = torch.tensor([[True, True, True, True], [True, False, True, False]])
     torch.testing.assert_close(layer(x_BLD, keep_BL), attention_by_hand(layer, x_BLD, keep_BL))
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+def test_the_fused_form_is_the_plain_one_in_value_and_gradient(dtype: torch.dtype) -> None:
+    keep_BL = torch.tensor([[True, True, True, False, False], [True] * 5, [False] * 5])
+    torch.manual_seed(1)
+    x_BLD, weight_BLD = (torch.randn(3, 5, 8, dtype=dtype) for _ in range(2))
+    found = []
+    for kernel in (Kernel.PLAIN, Kernel.AUTO):
+        layer = make_attention(8, kernel=kernel).to(dtype)
+        own_BLD = x_BLD.clone().requires_grad_()
+        y_BLD = layer(own_BLD, keep_BL)
+        (y_BLD * weight_BLD)[:2].sum().backward()
+        found.append([y_BLD, own_BLD.grad, *(parameter.grad for parameter in layer.parameters())])
+    tolerance = {torch.float64: 1e-12, torch.float32: 1e-5, torch.bfloat16: 0.1}[dtype]
+    for plain, fused in zip(*found, strict=True):
+        assert plain is not None
+        assert fused is not None
+        torch.testing.assert_close(fused, plain, rtol=tolerance, atol=tolerance)
 
 
 def test_no_mask_keeps_everything() -> None:
@@ -115,3 +135,12 @@ def test_has_no_biases_unless_asked() -> None:
 
 def test_has_no_relation_values() -> None:
     assert list(Attention(4, 2).relation_value_weights) == []
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_an_input_without_a_key_has_finite_gradients(dtype: torch.dtype) -> None:
+    layer = make_attention(8).to(dtype)
+    x_BLD = torch.randn(1, 5, 8, dtype=dtype, requires_grad=True)
+    layer(x_BLD, torch.zeros(1, 5, dtype=torch.bool)).sum().backward()
+    assert x_BLD.grad is not None
+    assert x_BLD.grad.isfinite().all()

@@ -84,7 +84,7 @@ def test_gradients_are_those_of_finite_differences(kernel: Kernel) -> None:
 @torch.no_grad()
 def test_zero_relation_tables_give_exactly_vanilla_attention(kernel: Kernel) -> None:
     layer = make_attention(bias=True, kernel=kernel)
-    vanilla = Attention(6, 2, bias=True).double()
+    vanilla = Attention(6, 2, bias=True, kernel=Kernel.PLAIN).double()
     vanilla.load_state_dict({name: value for name, value in layer.state_dict().items() if "relation" not in name})
     x_BLD, relation_BLL = make_inputs(2, 4)
     keep_BL = torch.tensor([[True, True, True, False], [True, True, True, True]])

@@ -1,4 +1,4 @@
-"""Which form of relation-aware attention can compute an input.
+"""Which form of attention can compute an input.
 
 In: what an input and a layer are like, and the GPU they are on. Out: the kernels that can be asked for, and what keeps
 the fused one from being used.
@@ -12,7 +12,8 @@ import torch
 
 
 class Kernel(StrEnum):
-    """How attention is computed; the result is the same."""
+    """How attention is computed; the result is the same. Without relations there are two ways: plain, and PyTorch's
+    fused attention for all others."""
 
     AUTO = "auto"
     """Fused where it can be used, else tables."""

@@ -37,7 +37,7 @@ class StackConfig:
     input_dropout: float = 0.0
     """Dropout on the stack's input."""
     kernel: Kernel = Kernel.AUTO
-    """How relation-aware attention is computed: "plain" is the textbook form, slow and equal; "auto" the fastest."""
+    """How attention is computed: "plain" is the textbook form, slow and equal; "auto" the fastest."""
 
     def __post_init__(self) -> None:
         if min(self.layers, self.dim, self.heads, self.mlp_dim) < 1 or self.relations < 0:
@@ -73,7 +73,7 @@ class TransformerLayer(nn.Module):
                 config.dim, config.heads, config.relations, bias=config.bias, kernel=config.kernel
             )
         else:
-            self.attention = Attention(config.dim, config.heads, bias=config.bias)
+            self.attention = Attention(config.dim, config.heads, bias=config.bias, kernel=config.kernel)
         self.mlp = MLP(config.dim, config.mlp_dim, bias=config.bias)
         self.attention_residual = strategy.residual(config.dim, config.layers)
         self.mlp_residual = strategy.residual(config.dim, config.layers)

@@ -31,10 +31,9 @@ class RelationAttention(Attention):
     def __init__(
         self, dim: int, heads: int, relations: int, *, bias: bool = False, kernel: Kernel = Kernel.AUTO
     ) -> None:
-        super().__init__(dim, heads, bias=bias)
+        super().__init__(dim, heads, bias=bias, kernel=kernel)
         if relations < 1:
             raise ConfigError(f"relation-aware attention needs at least one relation, got {relations}")
-        self.kernel = Kernel(kernel)
         self.relation_key_RZ = nn.Parameter(torch.empty(relations, dim // heads))
         self.relation_value_RZ = nn.Parameter(torch.empty(relations, dim // heads))
         for table in (self.relation_key_RZ, self.relation_value_RZ):
