@@ -85,13 +85,16 @@ def short_lemmas(column: str, table: str) -> tuple[str, ...]:
     return lemmas[start:] if 0 < start < len(lemmas) else ()
 
 
+def bare_lemmas(column: int, schema: Schema) -> tuple[str, ...]:
+    """A column's name without the words at its beginning that are its table's, by which columns are the same."""
+    own = schema.columns[column]
+    return short_lemmas(own.natural, schema.tables[own.table].natural) or name_lemmas(own.natural)
+
+
 def title_of(table: int, schema: Schema) -> int | None:
     """The column that the rows of a table are called by: its only `name` or `title`."""
     names = [
-        column
-        for column in schema.columns_of[table][1:]
-        if (short_lemmas(own := schema.columns[column].natural, schema.tables[table].natural) or name_lemmas(own))
-        in (("name",), ("title",))
+        column for column in schema.columns_of[table][1:] if bare_lemmas(column, schema) in (("name",), ("title",))
     ]
     return names[0] if len(names) == 1 else None
 

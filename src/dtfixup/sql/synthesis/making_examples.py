@@ -1,12 +1,13 @@
 """A split of a dataset → new examples over the same databases, in parallel.
 
-In: a split of a dataset. Out: `Synthetic` examples: `template_making.py` takes the database out of a question and its
-query, `template_filling.py` puts another one in. Every example depends on the data, the seed and its database alone,
-so that the same come out whatever the number of workers.
+In: a split of a dataset. Out: `Synthetic` examples: `template_making.py` and `implied_columns.py` take the database out
+of a question and its query, `template_filling.py` puts another one in. Every example depends on the data, the seed and
+its database alone, so that the same come out whatever the number of workers.
 """
 
 import os
 import random
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -25,10 +26,12 @@ from dtfixup.sql.inputs import DatabaseInputs, describe_database
 from dtfixup.sql.name_links import Item, MatchKind, link_names
 from dtfixup.sql.schema import Schema
 from dtfixup.sql.sql_reader import SqlReader
+from dtfixup.sql.synthesis.columns import bare_lemmas
+from dtfixup.sql.synthesis.implied_columns import evoked, make_implying_template
 from dtfixup.sql.synthesis.template_filling import Filler
 from dtfixup.sql.synthesis.template_making import make_template
 from dtfixup.sql.synthesis.templates import Template
-from dtfixup.sql.words import split_words
+from dtfixup.sql.words import name_lemmas, split_words
 
 _SPARE = 1.6
 """How many more examples each database makes than its share: some have too little to ask about."""
@@ -37,8 +40,16 @@ _ATTEMPTS = 12
 _PATIENCE = 100
 """Shapes that are drawn in a row without success before a database has no more to give."""
 
-_JOINED = 2.5
+_REPEATS = 12
+"""How often a database fills one template at most: what changes soon are the values alone."""
+_IMPLYING = 0.35
+"""The part of the examples that imply a column, where a database has places for so many."""
+_JOINED = 2.2
 """How much more often shapes with several tables are drawn, since most databases have few places for them."""
+_NESTED = 1.4
+"""The same for shapes with several queries."""
+_GROUPED = 1.3
+"""The same for shapes with groups, which few questions ask for that imply a column."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +77,9 @@ class _Read:
     """The templates that a database's questions give, and the tables that they call by their names."""
 
     templates: tuple[Template, ...]
+    implying: tuple[Template, ...]
     said_tables: frozenset[int]
+    column_names: frozenset[tuple[str, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +111,13 @@ def synthesise(
     workers = workers or os.cpu_count() or 1
     read = _each(_read, databases, (), workers, "reading questions", show_progress)
     templates = [template for part in read for template in part.templates]
+    things = frozenset(
+        lemmas[-1]
+        for database in databases
+        for table in database.schema.tables
+        if (lemmas := name_lemmas(table.natural))
+    )
+    templates += evoked([part.implying for part in read], [part.column_names for part in read], things)
     if not templates:
         raise DataError(f"no question of split {split!r} can be asked over another database")
     share = round(_SPARE * count / len(databases)) + 1
@@ -139,44 +159,65 @@ def _read(database: _Database) -> _Read:
     inputs = database.open()
     reader = SqlReader(database.schema)
     templates: list[Template] = []
+    implying: list[Template] = []
     said: set[int] = set()
     for index, example in database.examples:
         links = link_names(split_words(example.question), database.schema)
         said.update(link.index for link in links if link.item is Item.TABLE and link.kind is MatchKind.EXACT)
-        template = make_template(example, index, inputs, reader)
-        if isinstance(template, Template):
-            templates.append(template)
-    return _Read(tuple(templates), frozenset(said))
+        for make, made in ((make_template, templates), (make_implying_template, implying)):
+            template = make(example, index, inputs, reader)
+            if isinstance(template, Template):
+                made.append(template)
+    names = (bare_lemmas(column, database.schema) for column in range(len(database.schema.columns)))
+    return _Read(tuple(templates), tuple(implying), frozenset(said), frozenset(names))
 
 
 def _fill(order: _Order) -> list[Synthetic]:
-    """Up to `count` examples over one database; shapes of queries are drawn by the root of how often they come."""
-    chance = random.Random(f"{order.seed} {order.database.schema.database}")
+    """Up to `count` examples over one database, a part of which imply a column."""
     filler = Filler(order.database.open(), order.said_tables)
-    by_shape: dict[str, list[Template]] = {}
-    for template in _templates:
-        by_shape.setdefault(template.skeleton, []).append(template)
-    shapes = sorted(by_shape)
-    weights = [_weight(by_shape[shape]) for shape in shapes]
     known = {_plain(example.question) for _, example in order.database.examples}
     found: list[Synthetic] = []
+    for is_implying, count in ((True, round(_IMPLYING * order.count)), (False, order.count)):
+        templates = [template for template in _templates if template.is_implying is is_implying]
+        chance = random.Random(f"{order.seed} {order.database.schema.database} {is_implying}")
+        found += _fill_some(templates, count - len(found), filler, known, chance)
+    return found
+
+
+def _fill_some(
+    templates: Sequence[Template], count: int, filler: Filler, known: set[str], chance: random.Random
+) -> list[Synthetic]:
+    """Up to `count` examples whose questions are not `known`, by shapes of queries that are drawn by `_weight`."""
+    by_shape: dict[str, list[Template]] = {}
+    for template in templates:
+        if filler.can_fill(template):
+            by_shape.setdefault(template.skeleton, []).append(template)
+    shapes = sorted(by_shape)
+    weights = [_weight(by_shape[shape]) for shape in shapes]
+    found: list[Synthetic] = []
+    uses: Counter[int] = Counter()
     fruitless = 0
-    while len(found) < order.count and fruitless < _PATIENCE:
+    while shapes and len(found) < count and fruitless < _PATIENCE:
         shape = chance.choices(shapes, weights)[0]
         fruitless += 1
         for _ in range(_ATTEMPTS):
             template = chance.choice(by_shape[shape])
-            example = filler.fill(template, chance)
+            example = filler.fill(template, chance) if uses[template.source] < _REPEATS else None
             if example is not None and _plain(example.question) not in known:
                 known.add(_plain(example.question))
                 found.append(Synthetic(example, template.source))
+                uses[template.source] += 1
                 fruitless = 0
                 break
     return found
 
 
 def _weight(templates: Sequence[Template]) -> float:
-    return float(len(templates) ** 0.5) * (_JOINED if len(templates[0].named_tables) > 1 else 1.0)
+    """The root of how often a shape comes, and more for what most databases have few places for."""
+    joined = _JOINED if len(templates[0].named_tables) > 1 else 1.0
+    nested = _NESTED if len(templates[0].joins) > 1 else 1.0
+    grouped = _GROUPED if "Grouped" in templates[0].skeleton else 1.0
+    return float(len(templates) ** 0.5) * joined * nested * grouped
 
 
 def _plain(question: str) -> str:

@@ -12,17 +12,23 @@ from dataclasses import dataclass
 
 from dtfixup.errors import SqlError
 from dtfixup.sql.dataset import Example
-from dtfixup.sql.grammar import ValueKind
-from dtfixup.sql.inputs import DatabaseInputs, describe_question
+from dtfixup.sql.inputs import DatabaseInputs, QuestionInputs, describe_question
 from dtfixup.sql.joins import Joiner
 from dtfixup.sql.linking import Item, Links, MatchKind
 from dtfixup.sql.quantities import plain_number
 from dtfixup.sql.sql_reader import SqlReader
 from dtfixup.sql.sql_writer import SqlWriter
-from dtfixup.sql.synthesis.columns import Trait, inflected, is_plain_name, short_name, title_of, traits_of
+from dtfixup.sql.synthesis.columns import (
+    Trait,
+    bare_lemmas,
+    inflected,
+    is_plain_name,
+    short_name,
+    title_of,
+    traits_of,
+)
 from dtfixup.sql.synthesis.templates import (
     ColumnNeed,
-    Form,
     Part,
     Slot,
     Template,
@@ -31,14 +37,38 @@ from dtfixup.sql.synthesis.templates import (
     replace_leaves,
     shape_of,
 )
-from dtfixup.sql.synthesis.wording import NUMBER_WORDS
+from dtfixup.sql.synthesis.value_choice import choose_value
+from dtfixup.sql.synthesis.wording import NUMBER_WORDS, PERSONAL
 from dtfixup.sql.tree import Literal
 from dtfixup.sql.values import covers
-from dtfixup.sql.words import name_lemmas, split_words
+from dtfixup.sql.words import name_lemmas
 
-_VALUE = re.compile(r"[^\W_][\w .,:/&-]{0,38}[\w.]|[^\W_]")
-_MOST_WORDS = 5
 _DISTINCT = 0.8  # distinct values per row up to which a column tells groups of rows apart
+
+
+_OF_PEOPLE = frozenset(
+    [
+        ("age",),
+        ("sex",),
+        ("gender",),
+        ("first", "name"),
+        ("last", "name"),
+        ("nationality",),
+        ("birth", "date"),
+        ("date", "of", "birth"),
+        ("salary",),
+        ("email",),
+        ("email", "address"),
+        ("phone",),
+        ("phone", "number"),
+        ("hometown",),
+    ]
+)
+"""Columns of tables whose rows are asked for with `PERSONAL` words."""
+
+
+_OF_ONE = frozenset(["name", "title", "type", "description", "detail", "note"])
+"""Last words of columns that are asked for with the table that they belong to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +93,20 @@ class Filler:
         self.links = [
             (schema.columns[source].table, schema.columns[target].table) for source, target in schema.foreign_pairs
         ]
+        self.names = [bare_lemmas(column, schema) for column in range(len(schema.columns))]
+        self.names_of = [frozenset(self.names[column] for column in columns) for columns in schema.columns_of]
         self.titles = [title_of(table, schema) for table in range(len(schema.tables))]
         joiner = Joiner(schema)
         self.joiner = joiner
         self.writer = SqlWriter(schema, joiner)
         self.reader = SqlReader(schema, joiner=joiner)
+
+    def can_fill(self, template: Template) -> bool:
+        """Whether there are columns for those whose names must stay."""
+        return all(
+            any(names.issuperset(template.names_in(number)) for names in self.names_of)
+            for number in range(len(template.named_tables))
+        )
 
     def fill(self, template: Template, chance: random.Random) -> Example | None:
         """A new example, or None where this attempt came to nothing."""
@@ -110,6 +149,7 @@ class Filler:
                 and not self.schema.tables[table].name.lower().startswith("sqlite_")  # SQLite's own
                 and (not is_named or table in self.said_tables)
                 and self.links_fit(template, number, [*chosen, table])
+                and self.names_of[table].issuperset(template.names_in(number))
             ]
             if not fitting:
                 return None
@@ -141,6 +181,7 @@ class Filler:
                 and self.traits[column] == need.traits
                 and self.refers(column, need, tables)
                 and (not need.stands_for_row or self.titles[tables[need.table]] == column)
+                and (not need.same_name or self.is_implied(column, need, template, tables))
                 and (not need.is_named or self.can_be_said(column, need, template, tables))
                 and (index not in compared or self.holds_values(column))
                 and (not need.groups_rows or need.is_key or self.comes_again(column))
@@ -166,7 +207,8 @@ class Filler:
         lemmas = name_lemmas(own.natural)
         is_told = template.named_tables[need.table]
         tells_table = bool(short_name(own.natural, self.schema.tables[own.table].natural))
-        if not is_told and len(tables) > 1 and not tells_table:
+        is_told_by = tells_table or (template.is_referred(need.table) and self.is_said_of_others(column, tables))
+        if not is_told and len(tables) > 1 and not is_told_by:
             return False
         if not need.is_key:
             around = tables if is_told else range(len(self.schema.tables))
@@ -180,6 +222,30 @@ class Filler:
             if others and not (need.shares_name and is_told):
                 return False
         return all(name_lemmas(table.natural) != lemmas for table in self.schema.tables)
+
+    def is_said_of_others(self, column: int, tables: tuple[int, ...]) -> bool:
+        """Whether rows that refer to a column's table have it too: the city of a shop, but not its owner's name."""
+        name = self.names[column]
+        if name[-1] not in _OF_ONE and name not in _OF_PEOPLE:
+            return True
+        own = self.schema.columns[column].table
+        return all(
+            self.schema.primary_keys[self.schema.columns[source].table] == (source,)
+            for source, target in self.schema.foreign_pairs
+            if self.schema.columns[target].table == own and self.schema.columns[source].table in tables
+        )
+
+    def is_implied(self, column: int, need: ColumnNeed, template: Template, tables: tuple[int, ...]) -> bool:
+        """Whether a column is the only one of its name where the words look for it."""
+        is_of_people = not PERSONAL.isdisjoint(template.kept)
+        if self.names[column] != need.same_name or (is_of_people and not self.holds_people(tables[need.table])):
+            return False
+        around = tables if template.named_tables[need.table] else range(len(self.schema.tables))
+        names = [self.names[other] for table in around for other in self.schema.columns_of[table][1:]]
+        return names.count(need.same_name) == 1 or need.shares_name
+
+    def holds_people(self, table: int) -> bool:
+        return any(self.names[column] in _OF_PEOPLE for column in self.schema.columns_of[table][1:])
 
     def comes_again(self, column: int) -> bool:
         """Whether the column's values come more than once, so that it makes sense to group by it."""
@@ -197,7 +263,7 @@ class Filler:
     ) -> tuple[Literal, ...] | None:
         chosen: list[Literal] = []
         for need in template.values:
-            literal = self.choose_value(need, columns, chance)
+            literal = choose_value(need, self.held(columns, need), chance)
             if literal is None or literal.text in [other.text for other in chosen]:
                 return None
             chosen.append(literal)
@@ -213,23 +279,9 @@ class Filler:
                     chosen[need.ceiling_of], chosen[index] = high, low
         return tuple(chosen)
 
-    def choose_value(self, need: ValueNeed, columns: tuple[int, ...], chance: random.Random) -> Literal | None:
-        if need.form is Form.CONSTANT:
-            return need.literal
-        if need.form is Form.COUNT:
-            return Literal(str(chance.randint(2, 10)), need.literal.kind)
-        assert need.column is not None  # every other form compares with a column
-        assert self.database.content is not None  # or choose_columns had found no column
-        held = self.database.content.columns[columns[need.column]].values
-        if need.literal.kind is ValueKind.NUMBER:
-            return _choose_number(need, held, chance)
-        fitting = [value for value in held if _VALUE.fullmatch(value) and len(value.split()) <= _MOST_WORDS]
-        if need.form in (Form.WHOLE, Form.BOUND):
-            if plain_number(need.literal.text) is None:
-                fitting = [value for value in fitting if plain_number(value) is None]
-            return Literal(chance.choice(fitting), need.literal.kind) if fitting else None
-        text = _part_of(chance.choice(fitting), need, chance) if fitting else None
-        return Literal(text, need.literal.kind) if text else None
+    def held(self, columns: tuple[int, ...], need: ValueNeed) -> tuple[str, ...]:
+        content = self.database.content
+        return () if content is None or need.column is None else content.columns[columns[need.column]].values
 
     # Words
 
@@ -281,13 +333,26 @@ class Filler:
             (Item.TABLE, filled.tables[index]) for index, is_named in enumerate(template.named_tables) if is_named
         }
         linked = {(link.item, link.index) for link in described.links.names}
-        if not wanted <= linked or self.names_more(wanted, described.links, question):
+        if not wanted <= linked:
+            return False
+        wanted |= {
+            (Item.COLUMN, filled.columns[index]) for index, need in enumerate(template.columns) if need.same_name
+        }
+        if self.names_more(wanted, described.links) or self.keeps_name(template, wanted, described):
             return False
         return all(
             any(covers(candidate, literal.text) for candidate in described.candidates) for literal in filled.values
         )
 
-    def names_more(self, wanted: set[tuple[Item, int]], links: Links, question: str) -> bool:
+    def keeps_name(self, template: Template, wanted: set[tuple[Item, int]], question: QuestionInputs) -> bool:
+        """Whether a word that stays is part of a name here, and of none that was filled in."""
+        for position, word in enumerate(question.words):
+            names = [link for link in question.links.names if link.start <= position < link.end]
+            if word.lemma in template.kept and names and wanted.isdisjoint((link.item, link.index) for link in names):
+                return True
+        return False
+
+    def names_more(self, wanted: set[tuple[Item, int]], links: Links) -> bool:
         """Whether words that name nothing that was filled in are the whole name of something else."""
         meant: set[int] = set()
         for link in links.names:
@@ -296,45 +361,6 @@ class Filler:
         return any(
             link.kind is MatchKind.EXACT and meant.isdisjoint(range(link.start, link.end)) for link in links.names
         )
-
-
-def _choose_number(need: ValueNeed, held: Sequence[str], chance: random.Random) -> Literal | None:
-    numbers = [number for value in held if (number := plain_number(value)) is not None and len(number) <= 12]
-    if not numbers:
-        return None
-    text = chance.choice(numbers)
-    if need.form is Form.BOUND and "." not in need.literal.text:
-        figures = sorted(map(float, numbers))
-        low, high = figures[len(figures) // 10], figures[-1 - len(figures) // 10]
-        is_years = low >= 1500 and high < 2100
-        size = abs(float(text))
-        if not is_years and high - low > 20 and size >= 20:
-            unit = 10 ** (len(str(int(size))) - chance.choice((1, 2)))
-            rounded = round(float(text) / unit) * unit
-            if low <= rounded <= high:
-                text = str(int(rounded))
-    return Literal(text, need.literal.kind)
-
-
-def _part_of(value: str, need: ValueNeed, chance: random.Random) -> str | None:
-    """A letter, a few letters or a word of a stored value, as many as the source's pattern had."""
-    words = [word.text for word in split_words(value) if word.text.isalpha()]
-    if not words:
-        return None
-    length = len(need.literal.text)
-    match need.form:
-        case Form.BEGINS:
-            text = value[:length] if length < 3 else words[0]
-        case Form.ENDS:
-            text = value[-length:] if length < 3 else words[-1]
-        case _:
-            word = chance.choice(words)
-            start = chance.randrange(max(1, len(word) - length + 1))
-            text = word[start : start + length] if length < 3 else word
-    is_usable = text.isalpha() and (length < 3 or len(text) > 2)
-    if need.literal.text.islower() and need.form is Form.CONTAINS:
-        text = text.lower()
-    return text if is_usable else None
 
 
 def _with_article(text: str, said: str) -> str:

@@ -62,15 +62,22 @@ class Unusable:
 
 def make_template(example: Example, source: int, database: DatabaseInputs, reader: SqlReader) -> Template | Unusable:
     """The template of one example, `source` being its index."""
+    return made_by(Making, example, source, database, reader)
+
+
+def made_by(
+    making: type["Making"], example: Example, source: int, database: DatabaseInputs, reader: SqlReader
+) -> Template | Unusable:
+    """The template that one way of making gives."""
     try:
-        return _Making(example, source, database, reader.joiner, reader.read(example.query)).template()
+        return making(example, source, database, reader.joiner, reader.read(example.query)).template()
     except SqlError:
         return Unusable("query outside the grammar")
     except UnusableError as error:
         return Unusable(str(error))
 
 
-class _Making:
+class Making:
     """One example on its way to a template."""
 
     def __init__(self, example: Example, source: int, database: DatabaseInputs, joiner: Joiner, tree: Node) -> None:
@@ -83,6 +90,7 @@ class _Making:
         self.tables = list(dict.fromkeys(join.table for clause in self.joins for join in clause))
         self.columns = list(dict.fromkeys(columns_in(tree)))
         self.compared: list[int | None] = []  # per literal, the column it is compared with
+        self.kept: tuple[str, ...] = ()
 
     def template(self) -> Template:
         number = {table: index for index, table in enumerate(self.tables)}
@@ -103,6 +111,7 @@ class _Making:
             tuple(self.need(column, number) for column in self.columns),
             tuple(values),
             tuple(shape_of(clause, self.schema, number) for clause in self.joins),
+            self.kept,
         )
 
     def links(self, number: dict[int, int]) -> tuple[Link, ...]:
@@ -132,8 +141,7 @@ class _Making:
     def need(self, column: int, number: dict[int, int]) -> ColumnNeed:
         schema = self.schema
         own = schema.columns[column]
-        named = {self.columns[slot.index] for slot in self.wording.all_slots() if slot.part is Part.COLUMN}
-        referred = [schema.columns[target].table for start, target in schema.foreign_pairs if start == column]
+        named = self.named_columns()
         others = [
             other
             for table in self.tables
@@ -144,7 +152,7 @@ class _Making:
         return ColumnNeed(
             number[own.table],
             traits_of(column, self.database),
-            next((number[table] for table in referred if table in number), None),
+            next((number[table] for table in self.referred_by(column) if table in number), None),
             column in named,
             bool(others),
             column in set(grouping_in(self.tree)),
@@ -189,11 +197,17 @@ class _Making:
             raise UnusableError("a pattern")
         form = PATTERNS.get(parent.rule, Form.BOUND if parent.rule in BOUNDS else Form.WHOLE)
         spans = spans_saying(literal.text, self.wording.words)
-        if len(spans) != 1:
-            raise UnusableError("value not said" if not spans else "value said twice")
+        if not spans:
+            return self.leave_value(column, form)
+        if len(spans) > 1:
+            raise UnusableError("value said twice")
         if form in PATTERNS.values() and not self.mentions(column):
             raise UnusableError("pattern of a column that is not named")
         return spans[0], form
+
+    def leave_value(self, column: int, form: Form) -> tuple[None, Form]:
+        """What becomes of a value that the question says in other words."""
+        raise UnusableError("value not said")
 
     def say_count(self, literal: Literal) -> tuple[Span | None, Form]:
         """A number of rows or groups: it changes where figures or plain number words say it."""
@@ -211,7 +225,6 @@ class _Making:
 
     def place_columns(self) -> None:
         wanted: dict[Span, list[tuple[int, bool]]] = {}
-        shown = set(shown_in(self.tree))
         cells = [column for column in self.columns if not self.schema.is_star(column)]
         for column in cells:
             for span, is_whole in self.mentions(column):
@@ -221,12 +234,26 @@ class _Making:
                 column, is_whole = self.owner(span, wanted[span])
                 self.wording.take(span, self.slot(span, Part.COLUMN, self.columns.index(column), is_whole=is_whole))
         self.place_silent()
-        named = {slot.index for slot in self.wording.all_slots() if slot.part is Part.COLUMN}
-        for index, column in enumerate(self.columns):
-            if index in named or self.schema.is_star(column) or self.is_title(column):
-                continue
-            if column in shown or not self.is_key(column):
-                raise UnusableError("column not named")
+        shown = set(shown_in(self.tree))
+        named = self.named_columns()
+        self.leave_columns(
+            [
+                column
+                for column in self.columns
+                if column not in named
+                and not self.schema.is_star(column)
+                and not self.is_title(column)
+                and (column in shown or not self.is_key(column))
+            ]
+        )
+
+    def named_columns(self) -> set[int]:
+        return {self.columns[slot.index] for slot in self.wording.all_slots() if slot.part is Part.COLUMN}
+
+    def leave_columns(self, silent: Sequence[int]) -> None:
+        """What becomes of columns that the question does not name."""
+        if silent:
+            raise UnusableError("column not named")
 
     def is_title(self, column: int) -> bool:
         """Whether a column is what the rows of a table that is named are called by, and the question says no name."""
@@ -279,8 +306,16 @@ class _Making:
         whole = [(span, True) for span in self.wording.spans_of(name_lemmas(natural))]
         if whole:
             return whole
-        table = self.schema.tables[self.schema.columns[column].table].natural
-        return [(span, False) for span in self.wording.spans_of(short_lemmas(natural, table))]
+        own = self.schema.columns[column].table
+        # the `account id` of a payment is the id of an account as well
+        told = [own, *(table for table in self.referred_by(column) if table in self.tables and self.table_spans(table))]
+        names = dict.fromkeys(short_lemmas(natural, self.schema.tables[table].natural) for table in told)
+        return [(span, False) for name in names for span in self.wording.spans_of(name)]
+
+    def referred_by(self, column: int) -> list[int]:
+        """The tables that a foreign key points at."""
+        schema = self.schema
+        return [schema.columns[target].table for source, target in schema.foreign_pairs if source == column]
 
     def is_key(self, column: int) -> bool:
         return not traits_of(column, self.database).isdisjoint([Trait.PRIMARY, Trait.FOREIGN])
@@ -333,16 +368,21 @@ class _Making:
         for slot in self.wording.all_slots():
             if slot.part is Part.COLUMN:
                 column = self.columns[slot.index]
-                is_told = slot.is_whole and self.tells_table(column)
-                if len(named) > 1 and not named[self.tables.index(self.schema.columns[column].table)] and not is_told:
+                table = self.tables.index(self.schema.columns[column].table)
+                is_told = slot.is_whole and (self.tells_table(column) or self.is_referred(table, named, links))
+                if len(named) > 1 and not named[table] and not is_told:
                     raise UnusableError("column of a table that is not named")
         return tuple(named)
+
+    def is_referred(self, table: int, named: Sequence[bool], links: Sequence[Link]) -> bool:
+        """Whether a column of a table that is not named is said of one that is: the hometowns of gymnasts."""
+        return any(target == table and named[source] for source, target in links)
 
     def check_rest(self, values: Sequence[ValueNeed]) -> None:
         for first, second in itertools.pairwise(sorted(self.wording.slots)):
             slot = self.wording.slots[first]
             is_value = slot.part is Part.VALUE and values[slot.index].form is not Form.COUNT
-            if is_value and first[1] == second[0] and first[0] not in self.wording.turned:
+            if is_value and first[1] == second[0] and not self.may_precede(first, second):
                 raise UnusableError("value before a name")  # `Statistics courses`: not every value is said so
         said = [number for number in numbers_in(self.wording.words) if not number.is_ordinal]
         numbers = {position for number in said for position in range(number.start, number.end)}
@@ -357,37 +397,16 @@ class _Making:
                 continue
             is_plain = text in PLAIN_WORDS and (has_pattern or text not in PATTERN_WORDS)
             asks_for_kind = text in KINDS_OF_ANSWERS and begins_sentence(self.wording.words, position)
-            if not is_plain or (text,) in tables or asks_for_kind:
+            if not is_plain or (text,) in tables or (word.lemma,) in tables or asks_for_kind:
                 foreign.append(position)
-        if foreign and (len(foreign) > 1 or len(self.tables) == 1 or not self.reword(foreign[0])):
-            raise UnusableError(f"word left: {self.wording.words[foreign[0]].text.lower()}")
+        if foreign:
+            self.leave_words(foreign)
 
-    def reword(self, position: int) -> bool:
-        """Say with a verb of no world how two tables are related: `courses taught by teachers`, `who own dogs`."""
-        if not 0 < position < len(self.wording.words) - 1 or position - 1 in self.wording.inserted:
-            return False
-        text, before, after = (
-            self.wording.words[place].text.lower() for place in (position, position - 1, position + 1)
-        )
-        is_after_table = (
-            position - 1 in self.wording.taken
-            and self.wording.slots[self.wording.taken[position - 1]].part is Part.TABLE
-        )
-        if not text.isalpha() or (position + 1 in self.wording.taken) == (after in PREPOSITIONS):
-            return False
-        following = position + (2 if after in PREPOSITIONS else 1)
-        while following < len(self.wording.words) and self.wording.lemmas[following] in PASSED_OVER:
-            following += 1
-        span = self.wording.taken.get(following)
-        if span is None or self.wording.slots[span].part is not Part.TABLE:
-            return False
-        if after in PREPOSITIONS:
-            leads = {"who": "are ", "that": "are ", "which": "are ", "have": "been ", "has": "been "}
-            if not text.endswith(("ed", "en", "ght", "wn")) or not (
-                is_after_table or before in leads or self.wording.lemmas[position - 1] == "be"
-            ):
-                return False
-            self.wording.reworded[position] = (position + 2, f"{leads.get(before, '')}related to")
-        elif before in ("who", "that", "not", "n't"):
-            self.wording.reworded[position] = (position + 1, "has" if text.endswith("s") else "have")
-        return position in self.wording.reworded
+    def may_precede(self, value: Span, name: Span) -> bool:
+        """Whether a value may stand right before a name."""
+        return value[0] in self.wording.turned
+
+    def leave_words(self, foreign: Sequence[int]) -> None:
+        """What becomes of words that are neither slots nor plain."""
+        if len(foreign) > 1 or len(self.tables) == 1 or not self.wording.reword(foreign[0]):
+            raise UnusableError(f"word left: {self.wording.words[foreign[0]].text.lower()}")

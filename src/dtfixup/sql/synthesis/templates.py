@@ -58,6 +58,13 @@ class ColumnNeed:
     """Whether rows are grouped by it, so that its values should come more than once."""
     stands_for_row: bool = False
     """Whether it is not named because it is what rows are called by: who asks for a singer asks for a name."""
+    same_name: tuple[str, ...] = ()
+    """Of a column that the words imply, or that they name and say more of: the name that another must have as well."""
+
+    @property
+    def is_implied(self) -> bool:
+        """Whether the words mean it and do not name it."""
+        return bool(self.same_name) and not self.is_named
 
     @property
     def is_key(self) -> bool:
@@ -75,7 +82,7 @@ class Form(StrEnum):
     COUNT = "count"
     """A small number that is compared with no column."""
     CONSTANT = "constant"
-    """It stays as it is."""
+    """It stays as it is; where it is compared with a column, that column must hold it."""
 
 
 # How rules of conditions compare.
@@ -114,6 +121,34 @@ class Template:
     columns: tuple[ColumnNeed, ...]
     values: tuple[ValueNeed, ...]
     joins: tuple[JoinShape, ...]
+    kept: tuple[str, ...] = ()
+    """The lemmas of the words that stay and are not those of any question: `old` in `How old is the dog?`"""
+
+    @property
+    def is_implying(self) -> bool:
+        """Whether a column is meant that is not named."""
+        return any(need.is_implied for need in self.columns)
+
+    @property
+    def implied_names(self) -> tuple[tuple[str, ...], ...]:
+        """The names of the columns that the words imply."""
+        return tuple(need.same_name for need in self.columns if need.is_implied)
+
+    @property
+    def unsaid_names(self) -> tuple[tuple[str, ...], ...]:
+        """Those of which no value is said either."""
+        compared = {value.column for value in self.values}
+        return tuple(
+            need.same_name for index, need in enumerate(self.columns) if need.is_implied and index not in compared
+        )
+
+    def names_in(self, table: int) -> frozenset[tuple[str, ...]]:
+        """The names that columns of a table must have."""
+        return frozenset(need.same_name for need in self.columns if need.table == table and need.same_name)
+
+    def is_referred(self, table: int) -> bool:
+        """Whether a table that is named has a foreign key to this one: each of its rows has one row of this."""
+        return any(target == table and self.named_tables[source] for source, target in self.links)
 
     @property
     def skeleton(self) -> str:

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from dtfixup.sql.quantities import numbers_in, plain_number
 from dtfixup.sql.synthesis.columns import is_plural
-from dtfixup.sql.synthesis.templates import Slot
+from dtfixup.sql.synthesis.templates import Part, Slot
 from dtfixup.sql.words import Word, compact, split_words
 
 Span: TypeAlias = tuple[int, int]
@@ -41,8 +41,19 @@ UNITS = frozenset("$%€£#@")
 _WORDS_OF_PATTERNS = "start starts starting begin begins beginning end ends ending prefix letter word"
 PATTERN_WORDS = frozenset(_WORDS_OF_PATTERNS.split())
 PREPOSITIONS = frozenset(["in", "from", "at", "on", "for", "by", "of", "with"])
-KINDS_OF_ANSWERS = frozenset(["when", "who", "where"])
+WHO = "who"
+KINDS_OF_ANSWERS = frozenset([WHO, "when", "where"])
+PERSONAL = frozenset([WHO, "live", "living", "reside", "born"])
+"""What is said of people alone, by lemmas."""
+NAMING = frozenset([WHO, "full"])
+"""What asks for names without the word, by lemmas."""
 CALLS = frozenset(["named", "called", "titled"])
+_WORDS_OF_DEGREES = """
+    biggest largest smallest larger smaller greatest highest lowest higher lower latest earliest earlier later recent
+    recently
+"""
+DEGREES = frozenset(_WORDS_OF_DEGREES.split())
+"""Plain words that may be all that is said of a column: the highest of mountains."""
 NUMBER_WORDS = ("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 
 
@@ -83,6 +94,31 @@ class Wording:
             if last == lemmas[-1] or is_plural(last):
                 found.append(span)
         return found
+
+    def reword(self, position: int) -> bool:
+        """Say with a verb of no world how two tables are related: `courses taught by teachers`, `who own dogs`."""
+        if not 0 < position < len(self.words) - 1 or position - 1 in self.inserted:
+            return False
+        text, before, after = (self.words[place].text.lower() for place in (position, position - 1, position + 1))
+        is_after_table = position - 1 in self.taken and self.slots[self.taken[position - 1]].part is Part.TABLE
+        if not text.isalpha() or (position + 1 in self.taken) == (after in PREPOSITIONS):
+            return False
+        following = position + (2 if after in PREPOSITIONS else 1)
+        while following < len(self.words) and self.lemmas[following] in PASSED_OVER:
+            following += 1
+        span = self.taken.get(following)
+        if span is None or self.slots[span].part is not Part.TABLE:
+            return False
+        if after in PREPOSITIONS:
+            leads = {"who": "are ", "that": "are ", "which": "are ", "have": "been ", "has": "been "}
+            if not text.endswith(("ed", "en", "ght", "wn")) or not (
+                is_after_table or before in leads or self.lemmas[position - 1] == "be"
+            ):
+                return False
+            self.reworded[position] = (position + 2, f"{leads.get(before, '')}related to")
+        elif before in ("who", "that", "not", "n't"):
+            self.reworded[position] = (position + 1, "has" if text.endswith("s") else "have")
+        return position in self.reworded
 
     def all_slots(self) -> Iterator[Slot]:
         return itertools.chain(self.slots.values(), self.inserted.values())
