@@ -61,15 +61,16 @@ def check_attention(module: ModuleType) -> None:
         module.Attention(9, 2)
     with pytest.raises(ConfigError):
         module.Attention(9, 0)
-    layer = identity_projections(module.Attention(9, 1))
-    x_BLD = torch.zeros(1, 2, 9)
-    x_BLD[0, 0, 0] = x_BLD[0, 1, 1] = 3.0
-    odds = math.exp(3)  # 3 * 3 / sqrt(9) with itself, 0 with the other
-    for i in (0, 1):
-        assert layer(x_BLD)[0, i, i].item() == pytest.approx(3 * odds / (odds + 1))
-        assert layer(x_BLD)[0, i, 1 - i].item() == pytest.approx(3 / (odds + 1))
-    hidden = layer(x_BLD, torch.tensor([[True, False]]))
-    assert hidden[0, :, 0].tolist() == [3.0, 3.0]
+    for kernel in ("plain", "auto"):
+        layer = identity_projections(module.Attention(9, 1, kernel=kernel))
+        x_BLD = torch.zeros(1, 2, 9)
+        x_BLD[0, 0, 0] = x_BLD[0, 1, 1] = 3.0
+        odds = math.exp(3)  # 3 * 3 / sqrt(9) with itself, 0 with the other
+        for i in (0, 1):
+            assert layer(x_BLD)[0, i, i].item() == pytest.approx(3 * odds / (odds + 1))
+            assert layer(x_BLD)[0, i, 1 - i].item() == pytest.approx(3 / (odds + 1))
+        hidden = layer(x_BLD, torch.tensor([[True, False]]))
+        assert hidden[0, :, 0].tolist() == [3.0, 3.0]
 
 
 def check_relation_attention(module: ModuleType) -> None:
