@@ -29,12 +29,12 @@ from dtfixup.files import write_json
 from dtfixup.fixup import FixupReport
 from dtfixup.fixup.monitor import watch
 from dtfixup.fixup.norms import evaluation_mode
-from dtfixup.sql.plan import PlannedBatch
 from dtfixup.sql.prepared import open_prepared
 from dtfixup.sql.presets import paper
 from dtfixup.sql.shapes import Shape
 from dtfixup.sql.task import SqlTask
 from dtfixup.training.config import changed, to_json
+from dtfixup.training.plan import PlannedBatch
 from dtfixup.training.precision import autocast, float32_products
 from dtfixup.training.result import peak_gib
 from dtfixup.training.seeds import stream_seed
@@ -175,7 +175,7 @@ def measure(task: SqlTask, report: FixupReport, steps: int, shapes: int | None) 
 
 
 def timed_ms(
-    run: GraphSteps[Shape] | EagerSteps[Shape], batches: Sequence[PlannedBatch], steps: int, device: torch.device
+    run: GraphSteps[Shape] | EagerSteps[Shape], batches: Sequence[PlannedBatch[Shape]], steps: int, device: torch.device
 ) -> float:
     """Milliseconds of one step, whatever the host does for it included."""
     started = 0.0
@@ -194,7 +194,7 @@ def wait_for(device: torch.device) -> None:
 
 
 @torch.no_grad()
-def mean_loss(task: SqlTask, batch: PlannedBatch) -> float:
+def mean_loss(task: SqlTask, batch: PlannedBatch[Shape]) -> float:
     """Of the examples of a batch, without dropout."""
     example_B = torch.from_numpy(batch.examples).to(task.corpus.device)
     with evaluation_mode(task.model.modules()), autocast(task.config.training.precision, example_B.device):

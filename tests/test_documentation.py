@@ -35,6 +35,7 @@ def test_the_python_of_the_documentation_runs(
         "docs/method.md",
         "docs/sql.md",
         "docs/execution.md",
+        "docs/reading.md",
         "docs/sql-sp.md",
         "docs/training.md",
         "CONTRIBUTING.md",

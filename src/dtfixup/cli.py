@@ -10,7 +10,7 @@ from jsonargparse import auto_cli
 from rich.console import Console
 from rich.markup import escape
 
-from dtfixup import cli_results, cli_sql, cli_train
+from dtfixup import cli_reading, cli_results, cli_sql, cli_train
 from dtfixup.errors import ConfigError, DtFixupError
 from dtfixup.files import write_json
 
@@ -88,13 +88,23 @@ _VERBS: Any = {
         "score": cli_results.score,
         "curves": cli_results.curves,
     },
+    "reading": {
+        "_help": "Logical reading comprehension: train, evaluate, predict, answer.",
+        "train": cli_reading.train,
+        "evaluate": cli_reading.evaluate,
+        "predict": cli_reading.predict,
+        "answer": cli_reading.answer,
+    },
 }
 _MAIN_OPTION = {("sql", "link"): "--question"}
-_OTHER_NAMES = {("sql", "train"): {"--config": "--fields"}}  # jsonargparse keeps a --config for itself
-_FLAGS = {("sql", "link"): {"--json"}, ("sql", "train"): {"--resume"}}
-
-
-_LISTS = {("sql", "curves"): "--results"}
+_OTHER_NAMES = {(half, "train"): {"--config": "--fields"} for half in ("sql", "reading")}  # --config is jsonargparse's
+_FLAGS = {
+    ("sql", "link"): {"--json"},
+    ("sql", "train"): {"--resume"},
+    ("reading", "train"): {"--resume"},
+    ("reading", "answer"): {"--json"},
+}
+_LISTS = {("sql", "curves"): "--results", ("reading", "answer"): "--options"}
 
 
 def _listed(rest: list[str], option: str) -> list[str]:

@@ -1,12 +1,47 @@
-"""What verbs that train have in common: fields from files, options that were given, commands without folders."""
+"""What verbs that train have in common: settings from a preset, a file and options, and what is said at the end."""
 
-from collections.abc import Mapping
+import shlex
+import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import yaml
+from rich.console import Console
 
 from dtfixup.errors import ConfigError
+from dtfixup.files import read_json, write_json
+
+ConfigT = TypeVar("ConfigT")
+
+
+def settings_from(
+    presets: Mapping[str, Callable[[], ConfigT]], preset: str, fields: Path | None, options: Mapping[str, Any]
+) -> ConfigT:
+    """A preset, changed by the fields of a file, and then by the options that were given."""
+    from dtfixup.training.config import changed, named
+
+    settings = named(presets, preset)
+    if fields is not None:
+        settings = changed(settings, fields_of(fields))
+    return changed(settings, given(options))
+
+
+def this_command() -> str:
+    """The command as a result file keeps it."""
+    return "dtfixup " + shlex.join(without_paths(sys.argv[1:]))
+
+
+def show_result(metrics: Mapping[str, float], folder: Path, copy: Path | None) -> None:
+    """The metrics of a finished run, and where its files are; `copy` gets the result file too."""
+    from dtfixup.experiments.provenance import RESULT
+
+    console = Console()
+    for name, value in metrics.items():
+        console.print(f"{name:32} {value:g}")
+    if copy is not None:
+        write_json(copy, read_json(folder / RESULT))
+    console.print(f"weights: {folder / 'last.safetensors'}, result: {copy or folder / RESULT}")
 
 
 def fields_of(path: Path) -> Mapping[str, Any]:

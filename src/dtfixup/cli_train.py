@@ -1,16 +1,14 @@
 """The verbs `dtfixup sql train` and `dtfixup sql predict`: typed functions, and jsonargparse makes their options."""
 
-import shlex
-import sys
 from pathlib import Path
 from typing import Any, Literal
 
 from rich.console import Console
 from rich.progress import track
 
-from dtfixup.cli_options import fields_of, given, without_paths
+from dtfixup.cli_options import settings_from, show_result, this_command
 from dtfixup.errors import DataError
-from dtfixup.files import cache_folder, write_atomically, write_json
+from dtfixup.files import cache_folder, write_atomically
 
 POOL = 40_000
 """Made-up examples that epochs choose from."""
@@ -70,11 +68,9 @@ def train(
         resume: Go on with the run in the folder.
         result: File for the result, beside the one in the folder.
     """
-    from dtfixup.experiments.sql_run import RESULT, train_sql
-    from dtfixup.files import read_json
+    from dtfixup.experiments.sql_run import train_sql
     from dtfixup.sql.dataset import split_names
     from dtfixup.sql.presets import PRESETS
-    from dtfixup.training.config import changed, named
 
     chosen: dict[str, Any] = {
         "encoder": encoder,
@@ -100,21 +96,12 @@ def train(
             "update": {"learning_rate": learning_rate},
         },
     }
-    settings = named(PRESETS, preset)
-    if fields is not None:
-        settings = changed(settings, fields_of(fields))
-    settings = changed(settings, given(chosen))
+    settings = settings_from(PRESETS, preset, fields, chosen)
     needed = [*split_names(settings.splits), *(() if settings.hold_out else ("dev",))]
     prepared = open_data(data, settings.encoder, needed, synthetic=POOL if settings.synthetic else 0)
-    command = "dtfixup " + shlex.join(without_paths(sys.argv[1:]))
-    run = train_sql(settings, prepared, out, name="sql-train", command=command, resume=resume)
-    if not run.metrics:
-        return
-    for name, value in run.metrics.items():
-        _console.print(f"{name:32} {value:g}")
-    if result is not None:
-        write_json(result, read_json(out / RESULT))
-    _console.print(f"weights: {out / 'last.safetensors'}, result: {result or out / RESULT}")
+    run = train_sql(settings, prepared, out, name="sql-train", command=this_command(), resume=resume)
+    if run.metrics:
+        show_result(run.metrics, out, result)
 
 
 def predict(

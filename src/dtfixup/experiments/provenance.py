@@ -7,12 +7,17 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from dtfixup.encoders import encoder_sha256
+from dtfixup.training.result import FitResult
+
+RESULT = "result.json"
+"""The result file in a run's folder."""
 
 
 def provenance(
@@ -30,6 +35,27 @@ def provenance(
         "data_hash": data_hash,
         "hardware": hardware(),
         "wall_seconds": round(time.monotonic() - started, 1),
+    }
+
+
+@dataclass(frozen=True)
+class TaskRun:
+    """What a training run came to."""
+
+    fit: FitResult
+    metrics: Mapping[str, float]
+    """Empty if the run was stopped."""
+
+
+def fit_metrics(done: FitResult) -> dict[str, float]:
+    """What every run says of its training."""
+    return {
+        "step_ms": round(done.step_ms, 2),
+        "skipped_steps": done.skipped_steps,
+        "steps": done.steps,
+        "train_seconds": round(done.wall_seconds, 1),
+        "peak_gib": round(done.peak_gib, 2),
+        **done.watched,
     }
 
 

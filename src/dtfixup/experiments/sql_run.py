@@ -5,14 +5,12 @@ search finds for the evaluation examples, and a result file with where every num
 """
 
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
 
 from dtfixup.encoders import load_encoder
-from dtfixup.experiments.provenance import provenance, run_result
+from dtfixup.experiments.provenance import RESULT, TaskRun, fit_metrics, provenance, run_result
 from dtfixup.files import write_json
 from dtfixup.sql.decoding import decode, exact_metrics
 from dtfixup.sql.predictions import likeliest, write_beams
@@ -22,19 +20,8 @@ from dtfixup.sql.task import SqlTask
 from dtfixup.training.config import to_json
 from dtfixup.training.loop import fit
 from dtfixup.training.ranks import launch
-from dtfixup.training.result import FitResult
 
 BEAMS = "beams.jsonl"
-RESULT = "result.json"
-
-
-@dataclass(frozen=True)
-class SqlRun:
-    """What a run came to."""
-
-    fit: FitResult
-    metrics: Mapping[str, float]
-    """Empty if the run was stopped."""
 
 
 def train_sql(
@@ -46,14 +33,14 @@ def train_sql(
     command: str,
     resume: bool = False,
     console: Console | None = None,
-) -> SqlRun:
+) -> TaskRun:
     """Train, decode the evaluation examples with a beam, write `result.json` and `beams.jsonl` into the folder."""
     started, folder = time.monotonic(), Path(folder)
     fabric = launch()
     task = SqlTask(config, prepared, load_encoder(config.encoder), fabric.device)
     done = fit(task, config.training, folder, fabric=fabric, resume=resume, console=console)
     if not done.finished or not fabric.is_global_zero:
-        return SqlRun(done, {})
+        return TaskRun(done, {})
     before = time.monotonic()
     found = decode(task.model, task.corpus, prepared, task.evaluated, config.reading_order, beam=config.beam)
     decode_seconds = time.monotonic() - before
@@ -61,15 +48,7 @@ def train_sql(
     prefix = "held_out" if config.hold_out else "dev"
     metrics = {f"{prefix}_{key}": round(value, 2) for key, value in exact.items()}
     metrics |= {f"{prefix}_{key}_greedy": round(done.last[key], 2) for key in exact}
-    metrics |= {
-        "step_ms": round(done.step_ms, 2),
-        "skipped_steps": done.skipped_steps,
-        "steps": done.steps,
-        "decode_seconds": round(decode_seconds, 2),
-        "train_seconds": round(done.wall_seconds, 1),
-        "peak_gib": round(done.peak_gib, 2),
-        **done.watched,
-    }
+    metrics |= {"decode_seconds": round(decode_seconds, 2), **fit_metrics(done)}
     write_beams(folder / BEAMS, task.evaluated, found)
     record = provenance(
         name,
@@ -80,4 +59,4 @@ def train_sql(
         data_hash=prepared.index["data_hash"],
     )
     write_json(folder / RESULT, run_result(record, to_json(config), metrics, done.history))
-    return SqlRun(done, metrics)
+    return TaskRun(done, metrics)

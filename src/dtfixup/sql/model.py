@@ -87,11 +87,6 @@ class SqlSpModel(nn.Module):
         self.decoder = Decoder(config.decoder, config.dim, grammar or sql_grammar())
         self.relevance = nn.Linear(config.dim, 1) if config.relevance_weight else None
 
-    @property
-    def frozen_names(self) -> list[str]:
-        """Parameters that are not trained: they come with the encoder, so files leave them out."""
-        return [name for name, parameter in self.named_parameters() if not parameter.requires_grad]
-
     def forward(self, batch: Batch) -> Tensor:
         """[B]: the loss of each example; 0 for rows that fill the batch."""
         y_BND = self.encode(batch)

@@ -17,7 +17,8 @@ from dtfixup.sql.model import ModelConfig, SqlSpModel
 from dtfixup.sql.presets import SqlSpConfig
 from dtfixup.training.checkpoint import weights_file
 from dtfixup.training.config import from_json
-from dtfixup.training.tensors import frozen_checksum, load_weights, read_content
+from dtfixup.training.encoder_task import load_trained
+from dtfixup.training.tensors import read_content
 
 
 @dataclass(frozen=True)
@@ -43,11 +44,5 @@ def load_model(path: str | Path, device: torch.device | str = "cpu", *, encoder:
     except (KeyError, TypeError, ValueError) as error:
         raise CheckpointError(f"{file} holds no SQL-SP model: {error}") from error
     model = SqlSpModel(config, load_encoder(name) if encoder is None else encoder)
-    if not settings["encoder_factor"]:
-        model.encoder.requires_grad_(False)  # it was not trained, so it is not in the file
-    if settings["frozen"] != frozen_checksum(model, model.frozen_names):
-        raise CheckpointError(
-            f"{file} was trained on another encoder than {name} is here: its frozen weights differ. Use that encoder"
-        )
-    load_weights(file, model, left_out=model.frozen_names)
+    load_trained(file, model, model.encoder, settings)
     return TrainedModel(model.to(device).eval(), name, order, content)

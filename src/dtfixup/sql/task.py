@@ -5,104 +5,66 @@ from the whole dataset, which lies there; the loss is the decoder's; the metric 
 that were held out or over dev.
 """
 
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from dtfixup.encoders import Encoder
 from dtfixup.errors import DataError
-from dtfixup.fixup import FixupReport, strategy_named
+from dtfixup.sql.batch import Batch
 from dtfixup.sql.dataset import split_names
 from dtfixup.sql.decoding import corpus_for, decode, exact_metrics
 from dtfixup.sql.model import SqlSpModel
-from dtfixup.sql.plan import BatchPlan, PlannedBatch
+from dtfixup.sql.plan import plan_batches
 from dtfixup.sql.predictions import likeliest
 from dtfixup.sql.prepared import SYNTHETIC, Array, Prepared
 from dtfixup.sql.presets import SqlSpConfig
 from dtfixup.sql.shapes import Shape
-from dtfixup.training.casting import call_cast, cast_names
 from dtfixup.training.config import to_json
-from dtfixup.training.start import initialise_new_layers
-from dtfixup.training.tensors import frozen_checksum
-from dtfixup.training.update import ParameterGroup, parameter_groups
+from dtfixup.training.encoder_task import EncoderTask
+from dtfixup.training.plan import BatchPlan, PlannedBatch
 
-_MEASURE_BATCH = 64
-_MEASURE_BATCH_ON_A_GPU = 256  # there the launches of kernels take the time
 _HOLD_OUT_STREAM = 7  # which databases are held out is the same for every seed of a run, so that runs can be compared
 
 
-class SqlTask:
+class SqlTask(EncoderTask[SqlSpModel, Shape]):
     """What the engine trains."""
 
     best_metric = "exact"
 
     def __init__(self, config: SqlSpConfig, prepared: Prepared, encoder: Encoder, device: torch.device) -> None:
         self.config, self.prepared = config, prepared
-        if not config.encoder_factor:
-            encoder.requires_grad_(False)
-        self.model = SqlSpModel(config.model, encoder).to(device)
-        self.corpus = corpus_for(self.model, prepared, device)
+        model = SqlSpModel(config.model, encoder).to(device)
+        self.corpus = corpus_for(model, prepared, device)
         self.train, self.evaluated = split_examples(prepared, config.splits, config.hold_out)
         made_up = synthetic_examples(prepared, self.evaluated) if config.synthetic else ()
-        self.plan = BatchPlan(
-            self.corpus, self.train, config.training.batch_size, extra=made_up, extra_share=config.synthetic
-        )
-        self._frozen = frozen_checksum(self.model, self.model.frozen_names)
-        decoder = self.model.decoder
-        self._cast = cast_names(self.model, keep=[decoder.recurrent, decoder.query, decoder.output])
-
-    @property
-    def stack(self) -> nn.Module:
-        return self.model.stack
-
-    @property
-    def left_out(self) -> list[str]:
-        return self.model.frozen_names
-
-    @property
-    def fingerprint(self) -> Mapping[str, Any]:
-        index = self.prepared.index
-        settings = {name: value for name, value in to_json(self.config).items() if name not in ("training", "beam")}
-        made_of = {"data": index["data_hash"], "tokenizer": index["encoder"]["tokenizer_sha256"]}
-        return {**made_of, "frozen": self._frozen, **settings}
-
-    def initialise(self, generator: torch.Generator) -> FixupReport:
-        """Xavier outside the stack, mu over all training examples, then the strategy."""
-        size = _MEASURE_BATCH_ON_A_GPU if self.corpus.device.type == "cuda" else _MEASURE_BATCH
-        plan = BatchPlan(self.corpus, self.train, size)
-        return initialise_new_layers(
-            self.model,
-            self.model.stack,
-            self.model.encoder,
-            strategy_named(self.config.model.strategy),
-            list(plan.epoch(np.random.default_rng(0))),
-            self._encode,
-            generator,
+        index, decoder = prepared.index, model.decoder
+        settings = {name: value for name, value in to_json(config).items() if name not in ("training", "beam")}
+        super().__init__(
+            model,
+            encoder,
+            model.stack,
+            config.model.strategy,
+            encoder_factor=config.encoder_factor,
+            plan=plan_batches(
+                self.corpus, self.train, config.training.batch_size, extra=made_up, extra_share=config.synthetic
+            ),
+            made_of={"data": index["data_hash"], "tokenizer": index["encoder"]["tokenizer_sha256"], **settings},
+            uncast=[decoder.recurrent, decoder.query, decoder.output],
         )
 
-    def _encode(self, model: nn.Module, batch: PlannedBatch) -> object:
-        example_B = torch.from_numpy(batch.examples).to(self.corpus.device)
-        shape = replace(batch.shape, steps=1)
+    def assemble(self, example_B: Tensor, shape: Shape) -> Batch:
+        return self.corpus.assemble(example_B, shape, self.config.order)
+
+    def encode(self, planned: PlannedBatch[Shape]) -> Tensor:
+        example_B = torch.from_numpy(planned.examples).to(self.corpus.device)
+        shape = replace(planned.shape, steps=1)
         return self.model.encode(self.corpus.assemble(example_B, shape, self.config.reading_order))
 
-    def parameter_groups(self) -> Sequence[ParameterGroup]:
-        return parameter_groups(self.model, [("encoder", self.model.encoder, self.config.encoder_factor)])
-
-    def batches(self, epoch: int, random: np.random.Generator) -> Sequence[PlannedBatch]:
-        return list(self.plan.epoch(random))
-
-    def loss_sum(self, example_B: Tensor, shape: Shape) -> Tensor:
-        batch = self.corpus.assemble(example_B, shape, self.config.order)
-        kind = self.corpus.device.type
-        if torch.is_autocast_enabled(kind):
-            loss_B: Tensor = call_cast(self.model, torch.get_autocast_dtype(kind), self._cast, batch)
-        else:
-            loss_B = self.model(batch)
-        return loss_B.sum()
+    def plan_of(self, batch_size: int) -> BatchPlan[Shape]:
+        return plan_batches(self.corpus, self.train, batch_size)
 
     def evaluate(self) -> dict[str, float]:
         """Exact match of greedy decoding, in percent."""

@@ -8,7 +8,7 @@ checksum finds damage that leaves the length as it was.
 import json
 import os
 import zlib
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -112,12 +112,6 @@ def checksum(tensors: Mapping[str, Tensor]) -> str:
     for name in sorted(tensors):
         value = zlib.crc32(tensors[name].reshape(-1).view(torch.uint8).numpy().data, zlib.crc32(name.encode(), value))
     return f"{value:08x}"
-
-
-def frozen_checksum(model: nn.Module, names: Iterable[str]) -> str:
-    """Of the parameters that a model's file leaves out: whoever loads it must have the same."""
-    parameters = dict(model.named_parameters())
-    return checksum({name: parameters[name].detach().cpu() for name in names})
 
 
 def _content(path: str | Path, header: Mapping[str, str]) -> dict[str, Any]:

@@ -1,0 +1,195 @@
+"""The verbs of `dtfixup reading`: typed functions, and jsonargparse makes their options."""
+
+import json as json_text
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from dtfixup.cli_options import settings_from, show_result, this_command
+from dtfixup.errors import ConfigError
+from dtfixup.files import read_json, write_atomically, write_json
+
+if TYPE_CHECKING:
+    from dtfixup.reading.answers import Reader
+    from dtfixup.reading.examples import ReadingExample
+
+_console = Console()
+
+
+def train(
+    data: Path,
+    out: Path,
+    preset: str = "minilm",
+    fields: Path | None = None,
+    layers: int | None = None,
+    strategy: str | None = None,
+    encoder: str | None = None,
+    encoder_factor: float | None = None,
+    epochs: int | None = None,
+    batch_size: int | None = None,
+    accumulate: int | None = None,
+    learning_rate: float | None = None,
+    warmup: int | None = None,
+    dropout: float | None = None,
+    max_tokens: int | None = None,
+    precision: str | None = None,
+    kernel: str | None = None,
+    hold_out: float | None = None,
+    seed: int | None = None,
+    resume: bool = False,
+    result: Path | None = None,
+) -> None:
+    """Train the reading model on multiple-choice questions, and evaluate it.
+
+    Args:
+        data: Folder with train and val as .json (ReClor's), .jsonl or .csv; or one such file, with hold_out.
+        out: Folder for logs, checkpoints and weights.
+        preset: paper, minilm or smoke.
+        fields: YAML or JSON file with fields of the configuration that differ from the preset; also --config.
+        layers: Number of new layers; 0 for none.
+        strategy: How the new layers are made trainable, such as dt-fixup, standard, pre-ln.
+        encoder: Encoder by name or folder.
+        encoder_factor: The encoder's learning rate, as a multiple of the run's; 0 leaves it as it is.
+        epochs: Passes over the training examples.
+        batch_size: Examples of a batch.
+        accumulate: Batches per update.
+        learning_rate: Of the new layers.
+        warmup: Updates in which the rate rises.
+        dropout: On the stack's input.
+        max_tokens: Longest sequence of context, question and option; a longer context loses its end.
+        precision: fp32, tf32 or bf16.
+        kernel: auto, or plain for the textbook form.
+        hold_out: Share of the training examples to keep apart and evaluate on, instead of val.
+        seed: Of weights, order of examples and dropout.
+        resume: Go on with the run in the folder.
+        result: File for the result, beside the one in the folder.
+    """
+    from dtfixup.experiments.reading_run import train_reading
+    from dtfixup.reading.presets import PRESETS
+
+    chosen: dict[str, Any] = {
+        "encoder": encoder,
+        "encoder_factor": encoder_factor,
+        "hold_out": hold_out,
+        "model": {
+            "layers": layers,
+            "strategy": strategy,
+            "input_dropout": dropout,
+            "max_tokens": max_tokens,
+            "kernel": kernel,
+        },
+        "training": {
+            "epochs": epochs,
+            "batch_size": batch_size,
+            "accumulate": accumulate,
+            "warmup": warmup,
+            "precision": precision,
+            "seed": seed,
+            "update": {"learning_rate": learning_rate},
+        },
+    }
+    settings = settings_from(PRESETS, preset, fields, chosen)
+    run = train_reading(settings, data, out, name="reading-train", command=this_command(), resume=resume)
+    if run.metrics:
+        show_result(run.metrics, out, result)
+
+
+def evaluate(model: Path, data: Path, split: str = "val", json: Path | None = None) -> None:
+    """Print the accuracy of a trained model on examples with labels.
+
+    Args:
+        model: Folder of a finished run, or a file of weights.
+        data: Folder that holds the split, or one file of examples.
+        split: Split to evaluate.
+        json: File for the numbers.
+    """
+    import numpy as np
+
+    from dtfixup.reading.scoring import metrics_of
+
+    reader = _reader(model)
+    examples = _examples(data, split, need_labels=True)
+    label_N = np.array([example.label for example in examples])
+    metrics = metrics_of(reader.answer_all(examples, progress=True), label_N)
+    _console.print(f"{len(examples):,} examples: accuracy {metrics['accuracy']:.2f} %, loss {metrics['loss']:.4f}")
+    if json is not None:
+        _console.print(f"numbers: {write_json(json, {'examples': len(examples), **metrics})}")
+
+
+def predict(model: Path, data: Path, out: Path, split: str = "test", probabilities: Path | None = None) -> None:
+    """Write the number of the likeliest option of every example: ReClor's submission, a .npy file of integers.
+
+    Args:
+        model: Folder of a finished run, or a file of weights.
+        data: Folder that holds the split, or one file of examples; labels are not looked at.
+        out: File for the numbers, such as test_preds.npy.
+        split: Split to answer.
+        probabilities: File for the probabilities of all options, as JSON lines.
+    """
+    import numpy as np
+
+    from dtfixup.reading.scoring import choices, write_probabilities
+
+    if out.suffix != ".npy":
+        raise ConfigError(f"the submission is a .npy file: write it to {out.with_suffix('.npy')}")
+    examples = _examples(data, split, need_labels=False)
+    found = _reader(model).answer_all(examples, progress=True)
+    write_atomically(out, lambda path: np.save(path, choices(found), allow_pickle=False))
+    if probabilities is not None:
+        write_probabilities(probabilities, [example.name for example in examples], found)
+    _console.print(f"{len(found):,} answers: {out}")
+
+
+def answer(
+    model: Path,
+    file: Path | None = None,
+    context: str | None = None,
+    question: str | None = None,
+    options: list[str] | None = None,
+    json: bool = False,
+) -> None:
+    """Answer a question about a passage: every option with its probability, the likeliest first.
+
+    Args:
+        model: Folder of a finished run, or a file of weights.
+        file: JSON file with context, question and options, instead of the next three.
+        context: The passage.
+        question: What is asked.
+        options: Two to ten options to choose from.
+        json: Print JSON.
+    """
+    from dtfixup.reading.examples import example_from
+
+    typed = {"context": context, "question": question, "options": options or []}
+    if (file is None) == (not any(typed.values())):
+        raise ConfigError("give a file, or a context, a question and options: one of both")
+    example = example_from(typed, "the question") if file is None else example_from(read_json(file), str(file))
+    found = _reader(model).answer_all([example])[0]
+    ranked = sorted(zip(found, example.answers, strict=True), key=lambda row: -row[0])
+    if json:
+        rows = [{"option": option, "probability": round(value, 6)} for value, option in ranked]
+        print(json_text.dumps(rows, ensure_ascii=False, indent=1))
+        return
+    table = Table(title=escape(example.question), title_justify="left")
+    table.add_column("probability", justify="right")
+    table.add_column("option")
+    for value, option in ranked:
+        table.add_row(f"{100 * value:.1f} %", escape(option))
+    _console.print(table)
+
+
+def _reader(model: Path) -> "Reader":
+    import torch
+
+    from dtfixup.reading.answers import Reader
+
+    return Reader.load(model, "cuda" if torch.cuda.is_available() else "cpu")
+
+
+def _examples(data: Path, split: str, *, need_labels: bool) -> "tuple[ReadingExample, ...]":
+    from dtfixup.reading.examples import read_examples, split_file
+
+    return read_examples(data if data.is_file() else split_file(data, split), need_labels=need_labels)

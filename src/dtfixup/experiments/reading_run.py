@@ -1,0 +1,75 @@
+"""One training run of the reading model, from files of examples to a result file.
+
+In: a configuration, a folder of data, a folder for the run. Out: trained weights and logs in the folder, the
+probabilities of every option of the evaluation examples, and a result file with where every number came from. Runs on a
+bare GPU box.
+"""
+
+import time
+from pathlib import Path
+
+from rich.console import Console
+
+from dtfixup.encoders import load_encoder, load_tokenizer
+from dtfixup.experiments.provenance import RESULT, TaskRun, fit_metrics, provenance, run_result
+from dtfixup.files import write_json
+from dtfixup.reading.examples import ReadingData, read_data
+from dtfixup.reading.presets import ReadingRunConfig
+from dtfixup.reading.scoring import metrics_of, probabilities, write_probabilities
+from dtfixup.reading.task import ReadingTask
+from dtfixup.training.config import to_json
+from dtfixup.training.loop import fit
+from dtfixup.training.ranks import launch
+
+PREDICTIONS = "predictions.jsonl"
+
+
+def train_reading(
+    config: ReadingRunConfig,
+    data: str | Path | ReadingData,
+    folder: str | Path,
+    *,
+    name: str,
+    command: str,
+    resume: bool = False,
+    console: Console | None = None,
+) -> TaskRun:
+    """Train, score the evaluation examples, write `result.json` and `predictions.jsonl` into the folder.
+
+    `data` is a folder with `train` and `val`, one file of examples to train on, or what `read_data` made of either.
+    """
+    started, folder = time.monotonic(), Path(folder)
+    fabric = launch()
+    examples = data if isinstance(data, ReadingData) else read_data(data)
+    tokenizer = load_tokenizer(config.encoder).sha256
+    encoder = load_encoder(config.encoder)
+    task = ReadingTask(config, examples, encoder, fabric.device, tokenizer_sha256=tokenizer)
+    done = fit(task, config.training, folder, fabric=fabric, resume=resume, console=console)
+    if not done.finished or not fabric.is_global_zero:
+        return TaskRun(done, {})
+    found = probabilities(task.model, task.corpus, task.evaluated)
+    label_N = task.corpus.tokens.label_N[task.evaluated]
+    prefix = "held_out" if config.hold_out else "val"
+    metrics = {f"{prefix}_{key}": round(value, 4) for key, value in metrics_of(found, label_N).items()}
+    if (is_new := task.is_new_context).any():
+        new = [row for row, each in zip(found, is_new, strict=True) if each]
+        metrics[f"{prefix}_accuracy_new_contexts"] = round(metrics_of(new, label_N[is_new])["accuracy"], 4)
+    metrics |= {
+        f"{prefix}_accuracy_best": round(done.best["accuracy"], 4),
+        "train_examples": len(task.train),
+        "evaluated_examples": len(task.evaluated),
+        "evaluated_new_contexts": int(is_new.sum()),
+        "cut_contexts": task.corpus.tokens.cut_contexts,
+        **fit_metrics(done),
+    }
+    write_probabilities(folder / PREDICTIONS, [task.examples[each].name for each in task.evaluated], found)
+    record = provenance(
+        name,
+        command,
+        started,
+        seed=config.training.seed,
+        encoder=config.encoder,
+        data_hash=examples.data_hash,
+    )
+    write_json(folder / RESULT, run_result(record, to_json(config), metrics, done.history))
+    return TaskRun(done, metrics)

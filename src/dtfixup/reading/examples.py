@@ -1,0 +1,219 @@
+"""Files of multiple-choice questions → `ReadingExample`s.
+
+In: ReClor's JSON, or anybody's JSON, JSON lines or CSV with a context, a question, two to ten options and the number of
+the right one. Out: examples in the order of the file. A file is read whole or refused: an error names file, row and
+key.
+"""
+
+import csv
+import hashlib
+import io
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dtfixup.errors import DataError
+from dtfixup.files import read_json
+
+LEAST_OPTIONS, MOST_OPTIONS = 2, 10
+SUFFIXES = (".json", ".jsonl", ".csv")
+_OPTION_COLUMN = re.compile(r"(?:answer|option)_(\d)")
+_NAMES = ("id_string", "id", "name")
+
+
+@dataclass(frozen=True)
+class ReadingExample:
+    """A passage, a question about it, and the options to choose from."""
+
+    context: str
+    question: str
+    answers: tuple[str, ...]
+    label: int | None
+    """The place of the right option, from 0; none where it is not known."""
+    name: str
+    """What the file calls it, else its row."""
+
+
+@dataclass(frozen=True)
+class ReadingData:
+    """Examples to train on and to evaluate on, and the hash of the files they came from."""
+
+    train: tuple[ReadingExample, ...]
+    val: tuple[ReadingExample, ...]
+    """Empty where the files have none."""
+    data_hash: str
+
+
+def read_data(path: str | Path) -> ReadingData:
+    """A folder with `train` and `val`, or one file of examples to train on."""
+    path = Path(path)
+    files = [path] if path.is_file() else [split_file(path, "train"), *_found(path, "val")]
+    train, *val = (read_examples(file) for file in files)
+    digest = hashlib.sha256()
+    for file in files:
+        content = file.read_bytes()
+        digest.update(f"{file.name} {len(content)}\n".encode() + content)
+    return ReadingData(train, val[0] if val else (), digest.hexdigest())
+
+
+def split_file(folder: Path, split: str) -> Path:
+    """The file of a split in a folder: `val.json`, `val.jsonl` or `val.csv`."""
+    found = _found(folder, split)
+    if not found:
+        names = ", ".join(f"{split}{suffix}" for suffix in SUFFIXES)
+        raise DataError(f"{folder} has no split {split!r}: put one of {names} there")
+    return found[0]
+
+
+def _found(folder: Path, split: str) -> list[Path]:
+    """The file of a split, or none."""
+    found = [file for suffix in SUFFIXES if (file := folder / f"{split}{suffix}").is_file()]
+    if len(found) > 1:
+        raise DataError(f"{folder} has {found[0].name} and {found[1].name}: keep the one that is meant")
+    return found
+
+
+def read_examples(path: str | Path, *, need_labels: bool = True) -> tuple[ReadingExample, ...]:
+    """All examples of a file.
+
+    Args:
+        path: a JSON list of objects with `context`, `question`, `answers` (or `options`), `label` and perhaps
+            `id_string`; JSON lines of the same; or CSV with columns `context`, `question`, `answer_0` to `answer_9`
+            (or `option_0` and so on) and `label`.
+        need_labels: whether a row without a label is an error.
+    """
+    path = Path(path)
+    if path.suffix not in SUFFIXES:
+        raise DataError(f"{path} is of no kind that is read here: name it {', '.join(f'*{each}' for each in SUFFIXES)}")
+    rows = {".json": _json_rows, ".jsonl": _json_lines, ".csv": _csv_rows}[path.suffix](path)
+    examples = tuple(
+        example_from(row, f"{path}, row {number}", need_label=need_labels, name=f"{path.stem}_{number}")
+        for number, row in enumerate(rows, start=1)
+    )
+    if not examples:
+        raise DataError(f"{path} holds no example")
+    return examples
+
+
+def example_from(row: Any, where: str, *, need_label: bool = False, name: str = "") -> ReadingExample:
+    """An example from JSON values; `where` begins every error."""
+    if not isinstance(row, Mapping):
+        raise DataError(f"{where} is no object with context, question and answers, but {_shown(row)}")
+    key = "options" if "options" in row and "answers" not in row else "answers"
+    context, question = (_text(row.get(part), f"{where}, {part}", part) for part in ("context", "question"))
+    answers = _answers(row.get(key), f"{where}, {key}")
+    given = next((row[each] for each in _NAMES if row.get(each) is not None), name)
+    label = _label(row.get("label"), len(answers), f"{where}, label", need_label)
+    return ReadingExample(context, question, answers, label, str(given))
+
+
+def _answers(value: Any, where: str) -> tuple[str, ...]:
+    if value is None:
+        raise DataError(f"{where} is missing: give {LEAST_OPTIONS} to {MOST_OPTIONS} options to choose from")
+    if not isinstance(value, Sequence) or isinstance(value, str):
+        raise DataError(f"{where} must be a list of options, got {_shown(value)}")
+    if not LEAST_OPTIONS <= len(value) <= MOST_OPTIONS:
+        raise DataError(f"{where} has {len(value)} options, but {LEAST_OPTIONS} to {MOST_OPTIONS} can be chosen from")
+    answers = tuple(_text(option, f"{where}[{place}]", "option") for place, option in enumerate(value))
+    for place, answer in enumerate(answers):
+        if (first := answers.index(answer)) < place:
+            raise DataError(f"{where}[{place}] repeats {where.rpartition(' ')[2]}[{first}]: remove or change one")
+    return answers
+
+
+def _text(value: Any, where: str, part: str) -> str:
+    if value is None:
+        raise DataError(f"{where} is missing")
+    if not isinstance(value, str):
+        raise DataError(f"{where} must be text, got {_shown(value)}")
+    if not value.strip():
+        advice = {
+            "context": "where a question stands alone, put its first sentence here, or leave the row out",
+            "question": "where there is none, write what is asked, such as 'Which is right?'",
+            "option": "leave it out, or leave the row out",
+        }
+        raise DataError(f"{where} is empty: {advice[part]}")
+    return value.strip()
+
+
+def _label(value: Any, options: int, where: str, needed: bool) -> int | None:
+    if value is None:
+        if needed:
+            raise DataError(f"{where} is missing: give the number of the right option, from 0")
+        return None
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise DataError(f"{where} must be the number of the right option, from 0, got {_shown(value)}")
+    if not 0 <= value < options:
+        raise DataError(f"{where} is {value}, but the options are numbered 0 to {options - 1}")
+    return value
+
+
+def _json_rows(path: Path) -> Iterator[Any]:
+    rows = read_json(path)
+    if not isinstance(rows, list):
+        raise DataError(f"{path} must be a JSON list of examples, got {_shown(rows)}")
+    yield from rows
+
+
+def _json_lines(path: Path) -> Iterator[Any]:
+    lines = (line for line in _read_text(path).split("\n") if line.strip())  # texts may hold other line ends
+    for number, line in enumerate(lines, start=1):
+        try:
+            yield json.loads(line)
+        except json.JSONDecodeError as error:
+            raise DataError(f"{path}, row {number} is not JSON: {error.msg} at column {error.colno}") from None
+
+
+def _csv_rows(path: Path) -> Iterator[Any]:
+    reader = csv.DictReader(io.StringIO(_read_text(path), newline=""), strict=True)
+    try:
+        columns = _option_columns(list(reader.fieldnames or []), path)
+        for number, row in enumerate(reader, start=1):
+            yield _csv_row(row, columns, f"{path}, row {number}")
+    except csv.Error as error:
+        raise DataError(f"{path} is not CSV: {error}, at line {reader.line_num}") from None
+
+
+def _option_columns(names: Sequence[str], path: Path) -> list[str]:
+    """The columns of the options, in their order; the other columns that are needed are there."""
+    numbered = sorted((int(match[1]), name) for name in names if (match := _OPTION_COLUMN.fullmatch(name)))
+    needed = [f"answer_{place}" for place in range(LEAST_OPTIONS)]
+    missing = [name for name in ("context", "question") if name not in names] or needed[len(numbered) :]
+    if missing:
+        raise DataError(
+            f"{path} has no column {missing[0]}: its first line must name the columns, such as "
+            f"context,question,{','.join(needed)},label"
+        )
+    if [place for place, _ in numbered] != list(range(len(numbered))):
+        listed = ", ".join(name for _, name in numbered)
+        raise DataError(f"{path} must have its option columns numbered from 0, each once: {listed}")
+    return [name for _, name in numbered]
+
+
+def _csv_row(row: dict[Any, Any], columns: Sequence[str], where: str) -> dict[str, Any]:
+    """A row as JSON has it: empty cells after the last option are options that there are not."""
+    if None in row:
+        raise DataError(f"{where} has more cells than the first line has columns: quote cells that hold commas")
+    answers = [row[name] or "" for name in columns]
+    while answers and not answers[-1].strip():
+        answers.pop()
+    label = (row.get("label") or "").strip()
+    number = int(label) if re.fullmatch(r"[+-]?\d+", label) else label or None
+    return {**row, "answers": answers, "label": number}
+
+
+def _read_text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8-sig")  # spreadsheets write a mark before the first line
+    except FileNotFoundError:
+        raise DataError(f"{path} does not exist") from None
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path} is not UTF-8 text: byte {error.start}: {error.reason}") from None
+
+
+def _shown(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= 60 else f"{text[:57]}..."

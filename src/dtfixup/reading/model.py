@@ -1,0 +1,99 @@
+"""The reading model (section 4.2): a pre-trained encoder, N vanilla layers, one score per option.
+
+In: a `ReadingBatch`. Out: the loss of each example, or a score for each of its options. Every option is read with its
+context and question as one sequence; the stack runs over all its tokens, and a linear layer on the first token's state
+gives the score. Legend: as in `tokens.py`; X sequences, D width of the stack or, without one, of the encoder.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from dtfixup.encoders import Encoder
+from dtfixup.errors import ConfigError
+from dtfixup.reading.tokens import ReadingBatch
+from dtfixup.transformer import Kernel, StackConfig, TransformerStack
+
+
+@dataclass(frozen=True)
+class ReadingConfig:
+    """Shape of the model; the defaults are the paper's but for the width, which is the bundled encoder's."""
+
+    layers: int = 4
+    """New layers, N; 0 puts the linear layer on the encoder."""
+    strategy: str = "dt-fixup"
+    """How the new layers are made trainable."""
+    dim: int = 384
+    """Width of the new layers; the encoder's states are projected where theirs is another."""
+    heads: int = 8
+    """Attention heads of the new layers."""
+    mlp_dim: int = 2048
+    """Inner width of the new layers' MLP."""
+    input_dropout: float = 0.4
+    """Dropout on the stack's input."""
+    dropout: float = 0.1
+    """Dropout before the linear layer."""
+    kernel: Kernel = Kernel.AUTO
+    """How attention is computed; "plain" is the textbook form, slow and equal."""
+    max_tokens: int = 256
+    """Longest sequence of context, question and option; a longer context loses its end."""
+
+    def __post_init__(self) -> None:
+        if self.layers < 0:
+            raise ConfigError(f"layers cannot be negative, got {self.layers}")
+        if not 0 <= self.dropout < 1:
+            raise ConfigError(f"a dropout rate must lie in [0, 1), got {self.dropout}")
+        if self.max_tokens < 8:
+            raise ConfigError(f"max_tokens must leave room for context, question and option, got {self.max_tokens}")
+
+
+class ReadingModel(nn.Module):
+    """Encoder, stack and a linear layer."""
+
+    def __init__(self, config: ReadingConfig, encoder: Encoder) -> None:
+        super().__init__()
+        if config.max_tokens > encoder.max_tokens:
+            raise ConfigError(f"max_tokens is {config.max_tokens}, but {encoder.name} reads {encoder.max_tokens}")
+        self.config, self.encoder = config, encoder
+        self.project = nn.Linear(encoder.dim, config.dim) if config.layers and config.dim != encoder.dim else None
+        self.stack = _stack(config) if config.layers else None
+        self.dropout = nn.Dropout(config.dropout)
+        self.score = nn.Linear(config.dim if config.layers else encoder.dim, 1)
+        self._two_types = getattr(encoder.model.config, "type_vocab_size", 0) > 1  # RoBERTa has one
+
+    def forward(self, batch: ReadingBatch) -> Tensor:
+        """[B]: the cross entropy of each example; 0 for rows that fill the batch."""
+        log_BO = self.scores(batch).log_softmax(1)
+        return -torch.where(batch.keep_B, log_BO.gather(1, batch.label_B[:, None])[:, 0], 0.0)
+
+    def scores(self, batch: ReadingBatch) -> Tensor:
+        """[B, O]: a score per option, the lowest number for one that is not there."""
+        sequences = (batch.token_BOT, batch.token_keep_BOT, batch.second_BOT)
+        state_XTD = self.read(*(each.flatten(0, 1) for each in sequences))
+        first_XD = self.dropout(state_XTD[:, 0])
+        with torch.autocast(first_XD.device.type, enabled=False):
+            score_X = self.score(first_XD.float())[:, 0]
+        hidden_BO = ~batch.option_keep_BO
+        return score_X.view_as(hidden_BO).masked_fill(hidden_BO, torch.finfo(score_X.dtype).min)
+
+    def read(self, token_XT: Tensor, keep_XT: Tensor, second_XT: Tensor) -> Tensor:
+        """[X, T, D]: the stack's outputs."""
+        state_XTD: Tensor = self.encoder(token_XT, keep_XT, second_XT.long() if self._two_types else None)
+        if self.project is not None:
+            state_XTD = self.project(state_XTD)
+        return state_XTD if self.stack is None else self.stack(state_XTD, keep_XT)
+
+
+def _stack(config: ReadingConfig) -> TransformerStack:
+    return TransformerStack(
+        StackConfig(
+            layers=config.layers,
+            dim=config.dim,
+            heads=config.heads,
+            mlp_dim=config.mlp_dim,
+            input_dropout=config.input_dropout,
+            kernel=config.kernel,
+        ),
+        config.strategy,
+    )

@@ -1,0 +1,75 @@
+"""Configurations of the reading model, as functions that return frozen dataclasses.
+
+`paper` is the paper's run with RoBERTa-large, `minilm` ours with the bundled encoder, `smoke` small enough for a CPU. A
+file of JSON or YAML fields, or options of the command line, may change any field of a preset; an unknown field is an
+error.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from dtfixup.errors import ConfigError
+from dtfixup.reading.model import ReadingConfig
+from dtfixup.training.config import TrainingConfig
+from dtfixup.training.precision import Precision
+from dtfixup.training.update import UpdateConfig
+
+
+@dataclass(frozen=True)
+class ReadingRunConfig:
+    """Everything that a run of the reading model depends on, but the data."""
+
+    encoder: str = "minilm"
+    """Encoder by name or folder."""
+    encoder_factor: float = 0.1
+    """The encoder's learning rate, as a multiple of the run's; 0 leaves the encoder as it is."""
+    model: ReadingConfig = field(default_factory=ReadingConfig)
+    """Shape of the model."""
+    training: TrainingConfig = field(default_factory=TrainingConfig)
+    """Schedule."""
+    hold_out: float = 0.0
+    """Share of the training examples to keep apart and evaluate on, for tuning; 0 evaluates on val."""
+
+    def __post_init__(self) -> None:
+        if self.encoder_factor < 0:
+            raise ConfigError(f"encoder_factor cannot be negative, got {self.encoder_factor}")
+        if not 0 <= self.hold_out < 1:
+            raise ConfigError(f"hold_out is a share from 0 to below 1, such as 0.1; got {self.hold_out}")
+
+
+def paper() -> ReadingRunConfig:
+    """The paper's run (appendix D): RoBERTa-large, whose width the four new layers have."""
+    return ReadingRunConfig(
+        encoder="roberta-large",
+        encoder_factor=1e-5 / 3e-4,
+        model=ReadingConfig(dim=1024),
+        training=_schedule(3e-4),
+    )
+
+
+def minilm() -> ReadingRunConfig:
+    """The bundled 22.7M encoder, N = 4; a small encoder takes larger steps than the paper's."""
+    return ReadingRunConfig(training=_schedule(3e-4))
+
+
+def smoke() -> ReadingRunConfig:
+    """Two narrow layers on a frozen encoder, two epochs: shows that everything runs, learns little."""
+    return ReadingRunConfig(
+        encoder_factor=0.0,
+        model=ReadingConfig(layers=2, dim=64, heads=4, mlp_dim=128),
+        training=TrainingConfig(epochs=2, batch_size=8, evaluate_every=1, power=1.0),
+    )
+
+
+def _schedule(learning_rate: float) -> TrainingConfig:
+    return TrainingConfig(
+        epochs=12,
+        batch_size=24,
+        precision=Precision.BF16,
+        power=1.0,
+        evaluate_every=2,
+        update=UpdateConfig(learning_rate=learning_rate, betas=(0.9, 0.98), epsilon=1e-6, weight_decay=0.01),
+    )
+
+
+PRESETS: Mapping[str, Callable[[], ReadingRunConfig]] = {"paper": paper, "minilm": minilm, "smoke": smoke}

@@ -1,0 +1,67 @@
+"""Score many examples: a model and example numbers in, the probability of every option and the share of right ones out.
+
+Legend: as in `tokens.py`.
+"""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from rich.progress import track
+
+from dtfixup.files import write_atomically
+from dtfixup.fixup.norms import evaluation_mode
+from dtfixup.reading.model import ReadingModel
+from dtfixup.reading.tokens import Array, ReadingCorpus
+
+_BATCH = 64
+
+Probabilities = tuple[float, ...]
+"""One for each option of an example."""
+
+
+@torch.no_grad()
+def probabilities(
+    model: ReadingModel, corpus: ReadingCorpus, examples: Sequence[int] | Array, *, progress: bool = False
+) -> list[Probabilities]:
+    """Of every example, in the order given; examples of a like length are read together."""
+    chosen = np.asarray(examples, np.int64)
+    tokens = corpus.tokens
+    by_length = np.lexsort((chosen, tokens.length_N[chosen]))
+    found: list[Probabilities] = [()] * len(chosen)
+    with evaluation_mode(model.modules()):
+        for start in track(range(0, len(chosen), _BATCH), "read", transient=True, disable=not progress):
+            places = by_length[start : start + _BATCH]
+            batch = corpus.assemble(
+                torch.from_numpy(chosen[places]).to(corpus.device), tokens.padded_shape_of(chosen[places])
+            )
+            row_BO = model.scores(batch).double().softmax(1).cpu().numpy()
+            for place, row_O in zip(places, row_BO, strict=True):
+                found[place] = tuple(row_O[: tokens.options_N[chosen[place]]].tolist())
+    return found
+
+
+def choices(found: Sequence[Probabilities]) -> npt.NDArray[np.int64]:
+    """The likeliest option of each example, the first of several."""
+    return np.array([int(np.argmax(row)) for row in found], np.int64)
+
+
+def metrics_of(found: Sequence[Probabilities], label_N: Array) -> dict[str, float]:
+    """`accuracy` in percent, and `loss`, the mean cross entropy."""
+    right = [max(row[label], 1e-30) for row, label in zip(found, label_N.tolist(), strict=True)]
+    return {
+        "accuracy": 100 * float(np.mean(choices(found) == label_N)),
+        "loss": -float(np.mean(np.log(right))),
+    }
+
+
+def write_probabilities(path: str | Path, names: Sequence[str], found: Sequence[Probabilities]) -> Path:
+    """JSON lines: the name of each example, and the probability of each of its options."""
+    lines = "".join(
+        json.dumps({"name": name, "probabilities": [round(value, 6) for value in row]}) + "\n"
+        for name, row in zip(names, found, strict=True)
+    )
+    return write_atomically(path, lambda temporary: temporary.write_text(lines, encoding="utf-8"))

@@ -1,0 +1,48 @@
+"""A trained reading model from its file, ready for use.
+
+In: a run's folder, or a file of weights that a run wrote. Out: `TrainedReading`: the model in evaluation mode. Of an
+encoder that was not trained, the weights are not in the file; they come from the encoder it names.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from dtfixup.encoders import Encoder, load_encoder, load_tokenizer
+from dtfixup.errors import CheckpointError
+from dtfixup.reading.model import ReadingConfig, ReadingModel
+from dtfixup.training.checkpoint import weights_file
+from dtfixup.training.config import from_json
+from dtfixup.training.encoder_task import load_trained
+from dtfixup.training.tensors import read_content
+
+
+@dataclass(frozen=True)
+class TrainedReading:
+    """A model for use."""
+
+    model: ReadingModel
+    encoder: str
+    content: dict[str, Any]
+    """What the file says of itself: configuration, data, evaluation."""
+
+
+def load_model(
+    path: str | Path, device: torch.device | str = "cpu", *, encoder: Encoder | None = None
+) -> TrainedReading:
+    """Read a model; `encoder` stands in for the one that the file names."""
+    file = weights_file(path)
+    content = read_content(file)
+    try:
+        settings = content["fingerprint"]
+        config = from_json(ReadingConfig, settings["model"])
+        name, tokenizer = settings["encoder"], settings["tokenizer"]
+    except (KeyError, TypeError, ValueError) as error:
+        raise CheckpointError(f"{file} holds no reading model: {error}") from error
+    if encoder is None and tokenizer != load_tokenizer(name).sha256:
+        raise CheckpointError(f"{file} was trained with another tokenizer than {name} has here. Use that encoder")
+    model = ReadingModel(config, load_encoder(name) if encoder is None else encoder)
+    load_trained(file, model, model.encoder, settings)
+    return TrainedReading(model.to(device).eval(), name, content)

@@ -1,0 +1,152 @@
+"""What tasks with a pre-trained encoder, new layers on it and a plan of batches have in common.
+
+In: a model and a plan, and from the task how a batch is assembled. Out: most of what `training.task.Task` asks for; the
+task adds data and metrics. `load_trained` is the way back: weights of a finished run into a model of the same make.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from dtfixup.errors import CheckpointError
+from dtfixup.fixup import FixupReport, initialise_free_, measure_input_norm, strategy_named
+from dtfixup.training.casting import call_cast, cast_names
+from dtfixup.training.plan import BatchPlan, PlannedBatch
+from dtfixup.training.task import ShapeT
+from dtfixup.training.tensors import checksum, load_weights
+from dtfixup.training.update import ParameterGroup, parameter_groups
+
+ModelT = TypeVar("ModelT", bound=nn.Module)
+_MEASURED = 64  # examples of a batch that μ is measured on
+_MEASURED_ON_A_GPU = 256  # there the launches of kernels take the time
+_PROFILED = 8  # batches that strategies which profile the layers look at
+_SHOWN = 8  # more batches than this take long enough for a progress bar
+
+
+class EncoderTask(ABC, Generic[ModelT, ShapeT]):
+    """Encoder and new layers as a task.
+
+    Args:
+        model: on the run's device.
+        encoder: the part of it that was loaded.
+        stack: the new layers in it, None for none.
+        strategy: how they are made trainable.
+        encoder_factor: the encoder's learning rate, as a multiple of the run's; 0 leaves the encoder as it is.
+        plan: the batches of an epoch.
+        made_of: what a checkpoint belongs to: hashes of data and tokenizer, the configuration.
+        uncast: modules whose weights keep their precision.
+    """
+
+    def __init__(
+        self,
+        model: ModelT,
+        encoder: nn.Module,
+        stack: nn.Module | None,
+        strategy: str,
+        *,
+        encoder_factor: float,
+        plan: BatchPlan[ShapeT],
+        made_of: Mapping[str, Any],
+        uncast: Sequence[nn.Module] = (),
+    ) -> None:
+        self.model, self.plan = model, plan
+        self._encoder, self._stack, self._strategy, self._factor = encoder, stack, strategy, encoder_factor
+        self._device = next(model.parameters()).device
+        leave_untrained(encoder, encoder_factor)
+        self._made_of = {"frozen": frozen_checksum(model), **made_of}
+        self._cast = cast_names(model, keep=uncast)
+
+    @abstractmethod
+    def assemble(self, example_B: Tensor, shape: ShapeT) -> object:
+        """A batch for training, as the model takes it."""
+
+    @abstractmethod
+    def encode(self, planned: PlannedBatch[ShapeT]) -> object:
+        """Run the model as far as the stack, as it is used and not as it is trained."""
+
+    @abstractmethod
+    def plan_of(self, batch_size: int) -> BatchPlan[ShapeT]:
+        """The training examples in batches of another size."""
+
+    @property
+    def stack(self) -> nn.Module:
+        return nn.ModuleList() if self._stack is None else self._stack
+
+    @property
+    def left_out(self) -> list[str]:
+        return frozen_names(self.model)
+
+    @property
+    def fingerprint(self) -> Mapping[str, Any]:
+        return self._made_of
+
+    def initialise(self, generator: torch.Generator) -> FixupReport | None:
+        """Xavier outside the stack, mu over all training examples where the strategy asks for it, then the strategy."""
+        initialise_free_(self.model, stack=self.stack, loaded=[self._encoder], generator=generator)
+        if self._stack is None:
+            return None
+        strategy = strategy_named(self._strategy)
+        plan = self.plan_of(_MEASURED_ON_A_GPU if self._device.type == "cuda" else _MEASURED)
+        batches = list(plan.epoch(np.random.default_rng(0)))
+        input_norm = None
+        if strategy.needs_input_norm:
+            input_norm = measure_input_norm(
+                self.model, self._stack, batches, forward=self._encode, progress=len(batches) > _SHOWN
+            )
+        return strategy.initialise_(
+            self._stack,
+            input_norm=input_norm,
+            profile=lambda: [self.encode(batch) for batch in batches[:_PROFILED]],
+            generator=generator,
+        )
+
+    def _encode(self, model: nn.Module, planned: PlannedBatch[ShapeT]) -> object:
+        return self.encode(planned)
+
+    def parameter_groups(self) -> Sequence[ParameterGroup]:
+        return parameter_groups(self.model, [("encoder", self._encoder, self._factor)])
+
+    def batches(self, epoch: int, random: np.random.Generator) -> Sequence[PlannedBatch[ShapeT]]:
+        return list(self.plan.epoch(random))
+
+    def loss_sum(self, example_B: Tensor, shape: ShapeT) -> Tensor:
+        """The model gives a loss per example; under autocast its weights are cast together."""
+        batch, kind = self.assemble(example_B, shape), self._device.type
+        if torch.is_autocast_enabled(kind):
+            loss_B: Tensor = call_cast(self.model, torch.get_autocast_dtype(kind), self._cast, batch)
+        else:
+            loss_B = self.model(batch)
+        return loss_B.sum()
+
+
+def frozen_names(model: nn.Module) -> list[str]:
+    """Parameters that are not trained: they come with the encoder, so files leave them out."""
+    return [name for name, parameter in model.named_parameters() if not parameter.requires_grad]
+
+
+def frozen_checksum(model: nn.Module) -> str:
+    """Of the parameters that a model's file leaves out: whoever loads it must have the same."""
+    parameters = dict(model.named_parameters())
+    return checksum({name: parameters[name].detach().cpu() for name in frozen_names(model)})
+
+
+def leave_untrained(encoder: nn.Module, factor: float) -> None:
+    """An encoder whose rate is 0 is not trained, and not in the run's files."""
+    if not factor:
+        encoder.requires_grad_(False)
+
+
+def load_trained(file: Path, model: nn.Module, encoder: nn.Module, made_of: Mapping[str, Any]) -> None:
+    """Weights of a run into a model of the same make; `made_of` is the fingerprint that the file has."""
+    leave_untrained(encoder, made_of["encoder_factor"])
+    if made_of["frozen"] != frozen_checksum(model):
+        raise CheckpointError(
+            f"{file} was trained on another encoder than {made_of['encoder']} is here: its frozen weights differ. Use "
+            "that encoder"
+        )
+    load_weights(file, model, left_out=frozen_names(model))
