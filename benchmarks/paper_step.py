@@ -133,6 +133,7 @@ def initialise(task: SqlTask, measured: int) -> FixupReport:
     task.train = everything[:: max(len(everything) // measured, 1)]
     report = task.initialise(generator)
     task.train = everything
+    assert report is not None  # there are new layers
     return report
 
 

@@ -11,6 +11,7 @@ import torch
 from dtfixup.encoders import load_encoder, load_tokenizer
 from dtfixup.errors import CheckpointError, DataError
 from dtfixup.reading.answers import Reader
+from dtfixup.reading.examples import ReadingExample
 from dtfixup.reading.scoring import probabilities
 from dtfixup.reading.store import load_model
 from dtfixup.reading.task import ReadingTask
@@ -70,8 +71,8 @@ def test_a_frozen_encoder_must_be_the_same_and_a_trained_one_is_in_the_file(
             load_model(folder, encoder=other)
 
 
-def _asked(example: object) -> tuple[str, str, tuple[str, ...]]:
-    return example.context, example.question, example.answers  # type: ignore[attr-defined]
+def _asked(example: ReadingExample) -> tuple[str, str, tuple[str, ...]]:
+    return example.context, example.question, example.answers
 
 
 def test_another_tokenizer_is_refused(tmp_path: Path) -> None:

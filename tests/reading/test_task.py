@@ -93,7 +93,7 @@ def test_mu_is_over_the_training_examples_and_nothing_else(monkeypatch: pytest.M
     assert report.input_norm == pytest.approx(norms.max, rel=1e-5)
     seen: list[int] = []
     task = task_of(data=data)
-    task.model.stack.register_forward_pre_hook(lambda module, args: seen.append(int(args[1].sum())))  # type: ignore[union-attr]
+    task.stack.register_forward_pre_hook(lambda module, args: seen.append(int(args[1].sum())))
     task.initialise(torch.Generator().manual_seed(0))
     trained = task.corpus.tokens.option_start_N[13]
     assert sum(seen) == task.corpus.tokens.token_start_R[trained], "every token of a training example once"

@@ -1,13 +1,9 @@
 """Synthetic examples: templates say nothing of their source, and what fills them fits in question and query."""
 
 import json
-import random
 import sqlite3
 from collections import Counter
-from collections.abc import Callable
 from contextlib import closing
-from pathlib import Path
-from typing import TypeAlias
 
 import pytest
 from hypothesis import given
@@ -15,103 +11,31 @@ from hypothesis import strategies as st
 
 from dtfixup.errors import ConfigError, DataError
 from dtfixup.sql.content import open_content
-from dtfixup.sql.dataset import Dataset, Example, open_dataset
-from dtfixup.sql.grammar import ValueKind
+from dtfixup.sql.dataset import Dataset, Example
 from dtfixup.sql.inputs import DatabaseInputs, describe_database
-from dtfixup.sql.schema import ColumnType, Schema, Table, assemble, write_tables_json
 from dtfixup.sql.sql_reader import SqlReader
 from dtfixup.sql.synthesis import Synthetic, making_examples, synthesise, write_examples
 from dtfixup.sql.synthesis.columns import Trait, inflected, is_plain_name, plural, singular, title_of, traits_of
-from dtfixup.sql.synthesis.implied_columns import evoked, make_implying_template
-from dtfixup.sql.synthesis.template_filling import Filler
 from dtfixup.sql.synthesis.template_making import Unusable, make_template
-from dtfixup.sql.synthesis.templates import Form, Slot, Template, ValueNeed
-from dtfixup.sql.synthesis.value_choice import choose_value
-from dtfixup.sql.tree import Literal
+from dtfixup.sql.synthesis.templates import Slot, Template
 
-NUMBER, TEXT = ColumnType.NUMBER, ColumnType.TEXT
-
-
-def parent_and_child(database: str, parent: str, child: str, words: tuple[str, str, str]) -> Schema:
-    """Two tables, the second of which points at the first; `words` are names of columns of the second."""
-    text, number, other = words
-    return assemble(
-        database,
-        [Table(parent, parent), Table(child, child)],
-        [
-            [(f"{parent}_id", f"{parent} id", NUMBER), ("name", "name", TEXT), ("city", "city", TEXT)],
-            [
-                (f"{child}_id", f"{child} id", NUMBER),
-                (text, text, TEXT),
-                (number, number, NUMBER),
-                (other, other, TEXT),
-                (f"{parent}_id", f"{parent} id", NUMBER),
-            ],
-        ],
-        [[f"{parent}_id"], [f"{child}_id"]],
-        [((1, [f"{parent}_id"]), (0, [f"{parent}_id"]))],
-    )
-
-
-SCHEMAS = [
-    parent_and_child("kennels", "owner", "dog", ("breed", "weight", "color")),
-    parent_and_child("library", "author", "book", ("genre", "price", "language")),
-]
-ROWS = {
-    "kennels": (["Anna Reed", "Boris"], ["Oslo", "Bergen"], ["poodle", "collie"], ["white", "brown"]),
-    "library": (["Clara Holm", "Dario"], ["Turin", "Milan"], ["drama", "travel"], ["Italian", "Danish"]),
-}
-EXAMPLES = [
-    ("kennels", "What are the colors of dogs with weight above 20?", "SELECT color FROM dog WHERE weight > 20"),
-    ("kennels", "How many dogs have the breed 'poodle'?", "SELECT count(*) FROM dog WHERE breed = 'poodle'"),
-    ("kennels", "What is the average weight of all dogs?", "SELECT avg(weight) FROM dog"),
-    ("kennels", "Show each breed and the number of dogs.", "SELECT breed, count(*) FROM dog GROUP BY breed"),
-    (
-        "kennels",
-        "Find the names of owners who have more than 2 dogs.",
-        "SELECT T1.name FROM owner AS T1 JOIN dog AS T2 ON T1.owner_id = T2.owner_id "
-        "GROUP BY T1.owner_id HAVING count(*) > 2",
-    ),
-    (
-        "kennels",
-        "Find the names of owners who do not have any dog.",
-        "SELECT name FROM owner WHERE owner_id NOT IN (SELECT owner_id FROM dog)",
-    ),
-    ("library", "What are the genres of all books?", "SELECT genre FROM book"),
-    ("library", "List the names of authors in alphabetical order.", "SELECT name FROM author ORDER BY name"),
-    ("kennels", "Find the names of owners from Oslo.", "SELECT name FROM owner WHERE city = 'Oslo'"),
-]
-
-
-def fill_file(schema: Schema, path: Path) -> None:
-    path.parent.mkdir(parents=True)
-    names, cities, texts, others = ROWS[schema.database]
-    with closing(sqlite3.connect(path)) as connection:
-        for table, columns in zip(schema.tables, schema.columns_of, strict=True):
-            connection.execute(f"CREATE TABLE {table.name} ({', '.join(schema.columns[c].name for c in columns[1:])})")
-        parent, child = (table.name for table in schema.tables)
-        for row in range(8):
-            connection.execute(f"INSERT INTO {parent} VALUES (?, ?, ?)", (row, names[row % 2], cities[row % 2]))
-            values = (row, texts[row % 2], 12 + 7 * (row % 4), others[row // 2 % 2], row % 3)
-            connection.execute(f"INSERT INTO {child} VALUES (?, ?, ?, ?, ?)", values)
-        connection.commit()
+from .pets import (
+    EXAMPLES,
+    describe_kennels,
+    filled,
+    make_dataset,
+    shown,
+)
 
 
 @pytest.fixture(scope="module")
 def dataset(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
-    folder = tmp_path_factory.mktemp("pets")
-    write_tables_json(SCHEMAS, folder / "tables.json")
-    for schema in SCHEMAS:
-        fill_file(schema, folder / "database" / schema.database / f"{schema.database}.sqlite")
-    rows = [{"db_id": database, "question": question, "query": query} for database, question, query in EXAMPLES]
-    (folder / "train.json").write_text(json.dumps(rows))
-    return open_dataset(folder)
+    return make_dataset(tmp_path_factory.mktemp("pets"))
 
 
 @pytest.fixture(scope="module")
 def kennels(dataset: Dataset) -> DatabaseInputs:
-    schema = dataset.schemas["kennels"]
-    return describe_database(schema, open_content(schema, dataset.database_file("kennels"), use_cache=False))
+    return describe_kennels(dataset)
 
 
 @pytest.fixture(scope="module")
@@ -121,16 +45,6 @@ def made(dataset: Dataset) -> list[Synthetic]:
 
 def template_of(question: str, query: str, database: DatabaseInputs) -> Template | Unusable:
     return make_template(Example("kennels", question, query), 0, database, SqlReader(database.schema))
-
-
-def shown(template: Template | Unusable) -> str:
-    if isinstance(template, Unusable):
-        return template.reason
-    marks = (
-        piece if isinstance(piece, str) else f"{piece.lead}[{piece.part}{' s' if piece.is_plural else ''}]"
-        for piece in template.question
-    )
-    return "".join(marks)
 
 
 @pytest.mark.parametrize(
@@ -202,207 +116,6 @@ def test_keys_of_a_join_need_no_name(kennels: DatabaseInputs) -> None:
     assert template.links == ((1, 0),)
     assert [need.is_named for need in template.columns if need.is_key] == [False]
     assert sum(isinstance(piece, Slot) for piece in template.question) == 4
-
-
-def people(database: str, table: str, *more: tuple[str, str]) -> Schema:
-    """One table of people; `more` are names of columns with their natural names."""
-    columns = [
-        (f"{table}_id", f"{table} id", NUMBER),
-        ("name", "name", TEXT),
-        ("age", f"{table} age", NUMBER),
-        ("height", "height", NUMBER),
-        ("sex", "sex", TEXT),
-        ("city", "city", TEXT),
-        *((name, natural, TEXT) for name, natural in more),
-    ]
-    return assemble(database, [Table(table, table)], [columns], [[f"{table}_id"]], [])
-
-
-Describe: TypeAlias = Callable[..., DatabaseInputs]
-
-
-@pytest.fixture
-def describe(tmp_path: Path) -> Describe:
-    """Schemas of `people` with rows; two codes are what the column `sex` holds."""
-
-    def described(schema: Schema, codes: tuple[str, str] = ("F", "M")) -> DatabaseInputs:
-        path = tmp_path / f"{schema.database}.sqlite"
-        table = schema.tables[0].name
-        names = [schema.columns[column].name for column in schema.columns_of[0][1:]]
-        with closing(sqlite3.connect(path)) as connection:
-            connection.execute(f"CREATE TABLE {table} ({', '.join(names)})")
-            for row in range(8):
-                person = ["Anna Reed", "Boris", "Clara"][row % 3]
-                values = [row, person, 20 + row, 150 + 5 * row, codes[row % 2], ["Oslo", "Turin"][row // 4]]
-                values += ["red"] * (len(names) - len(values))
-                connection.execute(f"INSERT INTO {table} VALUES ({', '.join('?' * len(names))})", values)
-            connection.commit()
-        return describe_database(schema, open_content(schema, path, use_cache=False))
-
-    return described
-
-
-def implying(question: str, query: str, database: DatabaseInputs) -> Template | Unusable:
-    example = Example(database.schema.database, question, query)
-    return make_implying_template(example, 0, database, SqlReader(database.schema))
-
-
-def filled(template: Template | Unusable, database: DatabaseInputs) -> set[Example]:
-    """What many attempts make of a template."""
-    assert isinstance(template, Template)
-    filler = Filler(database, frozenset(range(len(database.schema.tables))))
-    chance = random.Random(5)
-    return {example for _ in range(60) if (example := filler.fill(template, chance)) is not None}
-
-
-OLD = ("How old is the youngest rider?", "SELECT age FROM rider ORDER BY age LIMIT 1")
-LIVE = ("Which riders live in Oslo?", "SELECT name FROM rider WHERE city = 'Oslo'")
-FEMALE = ("How many female riders are there?", "SELECT count(*) FROM rider WHERE sex = 'F'")
-
-
-@pytest.mark.parametrize(
-    ("question", "query", "expected", "names", "kept"),
-    [
-        (*OLD, "How old is the youngest [table]?", [("age",)], ["old", "young"]),
-        (*LIVE, "Which [table s] live in [value]?", [("city",)], ["live"]),
-        (*FEMALE, "How many female [table s] are there?", [("sex",)], []),
-        (
-            "What is the age of the rider named 'Anna Reed'?",
-            "SELECT age FROM rider WHERE name = 'Anna Reed'",
-            "What is the [column] of the [table] named '[value]'?",
-            [("name",)],
-            [],
-        ),
-        (
-            "What is the city of the highest rider?",
-            "SELECT city FROM rider ORDER BY height DESC LIMIT 1",
-            "What is the [column] of the highest [table]?",
-            [("height",)],
-            ["high"],
-        ),
-        (
-            "How many Oslo riders are there?",
-            "SELECT count(*) FROM rider WHERE city = 'Oslo'",
-            "How many [value] [table s] are there?",
-            [("city",)],
-            [],
-        ),
-    ],
-)
-def test_an_implied_column_leaves_the_words_as_they_are(
-    question: str, query: str, expected: str, names: list[tuple[str, ...]], kept: list[str], describe: Describe
-) -> None:
-    template = implying(question, query, describe(people("riding", "rider")))
-    assert shown(template) == expected
-    assert isinstance(template, Template)
-    assert list(template.implied_names) == names
-    assert list(template.kept) == kept
-
-
-@pytest.mark.parametrize(
-    ("question", "query", "reason"),
-    [
-        ("How many riders are there?", "SELECT avg(height) FROM rider", "column not implied"),
-        ("What are the ages of riders?", "SELECT age FROM rider", "no column implied"),
-        ("How old is each rider of a horse?", "SELECT age FROM rider", "word of another name: horse"),
-        ("How old are riders called Boris in red?", "SELECT age FROM rider WHERE name = 'Boris'", "a value left: red"),
-        ("How terribly dreadfully old is some poor rider?", "SELECT age FROM rider", "words left"),
-        ("What are the ages of nice people?", "SELECT age FROM rider WHERE sex = 'F'", "value not said"),
-        ("Which riders are not Boris?", "SELECT age FROM rider WHERE name != 'Boris'", "all but one name"),
-        ("How old is the youngest?", "SELECT age FROM rider ORDER BY age LIMIT 1", "nothing that changes"),
-        ("Which ages live in Oslo?", "SELECT age FROM rider WHERE city = 'Oslo'", "words left"),
-    ],
-)
-def test_words_that_imply_no_column_give_no_template(
-    question: str, query: str, reason: str, describe: Describe
-) -> None:
-    schema = people("riding", "rider", ("horse", "horse"), ("color", "color"))
-    assert shown(implying(question, query, describe(schema))) == reason
-
-
-def test_only_a_column_of_the_same_name_is_implied(describe: Describe) -> None:
-    made = filled(implying(*OLD, describe(people("riding", "rider"))), describe(people("chess", "player")))
-    question = "How old is the youngest player?"
-    assert made == {Example("chess", question, "SELECT age FROM player ORDER BY age ASC LIMIT 1")}
-
-
-def test_names_beside_an_implied_one_stay(describe: Describe) -> None:
-    more = (("first_name", "first name"), ("last_name", "last name"), ("horse", "horse"))
-    template = implying(
-        "List the first and last names of riders.",
-        "SELECT first_name, last_name FROM rider",
-        describe(people("riding", "rider", *more)),
-    )
-    made = filled(template, describe(people("chess", "player", *more)))
-    assert {example.question for example in made} == {"List the first and last names of players."}
-
-
-def test_a_value_in_other_words_must_be_stored(describe: Describe) -> None:
-    template = implying(*FEMALE, describe(people("riding", "rider")))
-    assert filled(template, describe(people("chess", "player")))
-    need = ValueNeed(Literal("F", ValueKind.TEXT), Form.CONSTANT, 0)
-    assert choose_value(need, ["M", "F"], random.Random(1)) == need.literal
-    assert choose_value(need, ["m", "f"], random.Random(1)) is None
-
-
-def test_an_implied_column_is_the_only_one_of_its_name(tmp_path: Path, kennels: DatabaseInputs) -> None:
-    def two_cities(*names: str) -> DatabaseInputs:
-        schema = parent_and_child(*names, ("city", "price", "language"))
-        path = tmp_path / names[0] / "file.sqlite"
-        fill_file(schema, path)
-        return describe_database(schema, open_content(schema, path, use_cache=False))
-
-    def asked(parent: str, child: str) -> tuple[str, str]:
-        column = "weight" if child == "dog" else "price"
-        return (
-            f"Show the {column} of each {child} with an {parent} from Oslo.",
-            f"SELECT T2.{column} FROM {parent} AS T1 JOIN {child} AS T2 ON T1.{parent}_id = T2.{parent}_id "
-            "WHERE T1.city = 'Oslo'",
-        )
-
-    library = two_cities("library", "author", "book")
-    template = implying(*asked("owner", "dog"), kennels)
-    assert filled(template, kennels)
-    assert not filled(template, library)
-    assert shown(implying(*asked("author", "book"), library)) == "two columns of one name"
-    question, query = asked("author", "book")
-    told = implying(question.replace("from Oslo", "Oslo"), query, library)  # the table beside it tells which
-    assert shown(told) == "Show the [column] of each [table] with an [table] [value]."
-    assert filled(told, library)
-
-
-def test_people_live_and_things_do_not(describe: Describe) -> None:
-    template = implying(*LIVE, describe(people("riding", "rider")))
-    columns = [("bridge_id", "bridge id", NUMBER), ("name", "name", TEXT), ("length", "length", NUMBER)]
-    columns += [("height", "height", NUMBER), ("color", "color", TEXT), ("city", "city", TEXT)]
-    bridges = assemble("bridges", [Table("bridge", "bridge")], [columns], [["bridge_id"]], [])
-    assert filled(template, describe(people("chess", "player")))
-    assert not filled(template, describe(bridges))
-
-
-def test_a_word_that_stays_must_not_name_something_else(describe: Describe) -> None:
-    template = implying(*LIVE, describe(people("riding", "rider")))
-    assert not filled(template, describe(people("chess", "player", ("live_show", "live show"))))
-
-
-def test_words_that_stay_are_said_in_several_databases(describe: Describe) -> None:
-    def templates(question: str, query: str, count: int) -> list[list[Template]]:
-        made = []
-        for number, table in enumerate(["rider", "player", "singer", "golfer"][:count]):
-            database = describe(people(f"{table}s{number}{len(question)}", table))
-            template = implying(question.replace("rider", table), query.replace("rider", table), database)
-            assert isinstance(template, Template)
-            made.append([template])
-        return made
-
-    names = [frozenset([("age",), ("city",)])] * 2
-    few, many = templates(*LIVE, 3), templates(LIVE[0] + "?", LIVE[1], 4)
-    assert evoked(few, names, frozenset()) == []
-    assert evoked(many, names, frozenset()) == [part[0] for part in many]
-    assert evoked(many, names, frozenset(["live"])) == []
-    old = templates(*OLD, 1)
-    assert evoked(old, names, frozenset()) == old[0]  # `old` is known to ask for an age
-    assert evoked(old, names[:1], frozenset()) == []
 
 
 def test_traits_tell_what_a_column_is_like(kennels: DatabaseInputs) -> None:

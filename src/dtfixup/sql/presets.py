@@ -34,7 +34,7 @@ class SqlSpConfig:
     splits: str = "train"
     """Splits to train on, separated by commas."""
     synthetic: float = 0.0
-    """Made-up examples in every epoch, a new choice each time, as a multiple of the others."""
+    """Made-up examples in every epoch, a new choice each time, as a multiple of the others; all if there are fewer."""
     hold_out: int = 0
     """Databases of the training splits to keep apart and evaluate on, for tuning; 0 evaluates on dev."""
     beam: int = 5

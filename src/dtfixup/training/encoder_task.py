@@ -93,10 +93,10 @@ class EncoderTask(ABC, Generic[ModelT, ShapeT]):
         strategy = strategy_named(self._strategy)
         plan = self.plan_of(_MEASURED_ON_A_GPU if self._device.type == "cuda" else _MEASURED)
         batches = list(plan.epoch(np.random.default_rng(0)))
-        input_norm = None
+        input_norm, is_long = None, len(batches) > _SHOWN
         if strategy.needs_input_norm:
             input_norm = measure_input_norm(
-                self.model, self._stack, batches, forward=self._encode, progress=len(batches) > _SHOWN
+                self.model, self._stack, batches, forward=lambda _, batch: self.encode(batch), progress=is_long
             )
         return strategy.initialise_(
             self._stack,
@@ -104,9 +104,6 @@ class EncoderTask(ABC, Generic[ModelT, ShapeT]):
             profile=lambda: [self.encode(batch) for batch in batches[:_PROFILED]],
             generator=generator,
         )
-
-    def _encode(self, model: nn.Module, planned: PlannedBatch[ShapeT]) -> object:
-        return self.encode(planned)
 
     def parameter_groups(self) -> Sequence[ParameterGroup]:
         return parameter_groups(self.model, [("encoder", self._encoder, self._factor)])
