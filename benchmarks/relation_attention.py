@@ -2,9 +2,9 @@
 
     python benchmarks/relation_attention.py [--layers N] [--lengths N ...] [--json FILE]
 
-On a GPU in bfloat16, eager and as one CUDA graph; elsewhere in float32, with smaller sizes unless told otherwise. All
-forms get the same input, mask and weights; the one without relations uses PyTorch's own fused attention. Legend: B
-batch, L length, D width.
+On a GPU in bfloat16 as training runs it (all weights cast together), eager and as one CUDA graph; elsewhere in float32,
+with smaller sizes unless told otherwise. All forms get the same input, mask and weights; the one without relations uses
+PyTorch's own fused attention. Legend: B batch, L length, D width.
 """
 
 import argparse
@@ -26,6 +26,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from dtfixup import dt_fixup_
 from dtfixup.experiments.provenance import commit, hardware
 from dtfixup.files import write_json
+from dtfixup.training.casting import call_cast, cast_names
 from dtfixup.transformer import Attention, Kernel, StackConfig, TransformerStack
 
 SEED = 0
@@ -99,9 +100,13 @@ def forward_and_backward(form: str, length: int, sizes: Sizes, device: torch.dev
     ids_BLL = torch.randint(sizes.relations, (sizes.batch, length, length), dtype=torch.uint8, generator=random)
     relation = () if form == "no_relations" else (ids_BLL.to(device),)
     wanted = (x_BLD, *stack.parameters())
+    names = cast_names(stack)
 
     def run() -> Sequence[Tensor]:
-        with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
+        if device.type == "cuda":
+            with torch.autocast(device.type, torch.bfloat16):
+                y_BLD = call_cast(stack, torch.bfloat16, names, x_BLD, keep_BL, *relation)
+        else:
             y_BLD = stack(x_BLD, keep_BL, *relation)
         return torch.autograd.grad(y_BLD, wanted, torch.ones_like(y_BLD))
 

@@ -56,9 +56,14 @@ def power_of_two(size: int, least: int = 16) -> int:
     return max(least, 1 << (size - 1).bit_length())
 
 
+def block_of_heads(heads: int) -> int:
+    """Rows of a block that holds all heads: a matrix unit takes eight."""
+    return power_of_two(heads, least=8)
+
+
 def shared_memory_of_a_row(length: int, heads: int, relations: int, dtype: torch.dtype) -> int:
     """Bytes on their way to the matrix units: the weights of a row and the one-hot matrix of its relations."""
-    return power_of_two(length) * (power_of_two(heads) + power_of_two(relations)) * dtype.itemsize
+    return power_of_two(length) * (block_of_heads(heads) + power_of_two(relations)) * dtype.itemsize
 
 
 def obstacle_to_fusing(length: int, heads: int, relations: int, dtype: torch.dtype, gpu: Gpu | None) -> str | None:
@@ -70,6 +75,6 @@ def obstacle_to_fusing(length: int, heads: int, relations: int, dtype: torch.dty
     if relations > IDS_MOST:
         return f"it knows at most {IDS_MOST} relations, not {relations}"
     needed = shared_memory_of_a_row(length, heads, relations, dtype)
-    if power_of_two(length) * power_of_two(heads) > ROW_MOST or needed > gpu.shared_memory:
+    if power_of_two(length) * block_of_heads(heads) > ROW_MOST or needed > gpu.shared_memory:
         return f"{length} keys with {heads} heads and {relations} relations are too many for one block"
     return None

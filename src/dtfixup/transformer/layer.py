@@ -115,9 +115,10 @@ class TransformerLayer(nn.Module):
     def _fused_mlp(self, x_BLD: Tensor) -> Tensor:
         from dtfixup.transformer.relation_kernels import MlpBranch  # Triton is there on GPU machines alone
 
+        dtype = compute_dtype(x_BLD)
         with torch.autocast(x_BLD.device.type, enabled=False):
             joined_BLD: Tensor = MlpBranch.apply(  # type: ignore[no-untyped-call]
-                x_BLD, self.mlp.up.weight, self.mlp.down.weight, compute_dtype(x_BLD), True
+                x_BLD, self.mlp.up.weight, self.mlp.down.weight, dtype, True
             )
         return joined_BLD
 

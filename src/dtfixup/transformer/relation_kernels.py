@@ -3,16 +3,18 @@
 Keys are extended by the relation keys, values by the relation values: one product gives the logits of every key and the
 table q r^k of every relation id side by side, [L | R]; the kernel adds to each logit the entry its relation names,
 takes the softmax, and sums the weights per relation (a product with a one-hot matrix); one product with the extended
-values gives z. Backward is the mirror. Both kernels work in place, so that one tensor of [H B, L, L + R] a layer is
-kept.
+values gives z. Backward is the mirror. Both kernels work in place, so that one tensor of [H B, L, M] a layer is kept.
 Equal to `attend_plain` in value and gradient; tests hold it to that.
-Legend: B batch, H heads, L length (i the query, j the key), D width, Z width of a head, R relations, M = L + R,
-E = 3 D, X = B L, Y = H B, I inner width of the MLP.
+Legend: B batch, H heads, L length (i the query, j the key), D width, Z width of a head, R relations, M = L + R and what
+fills it to a multiple of 8, E = 3 D, X = B L, Y = H B, I inner width of the MLP.
 """
 
 # Triton's language has no types that mypy knows, and Triton is there on GPU machines alone.
 # mypy: disable-error-code="no-untyped-call,no-untyped-def,misc,untyped-decorator,import-not-found,import-untyped"
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -21,12 +23,14 @@ import triton.language as tl
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from dtfixup.transformer.kernel_choice import power_of_two
+from dtfixup.transformer.kernel_choice import block_of_heads, power_of_two
+
+_ALIGNED = 8  # numbers of two bytes that rows begin at a multiple of, or products are slow
 
 
 @triton.jit
 def _softmax_row(
-    score, relation, keep, L, B, scale,
+    score, relation, keep, L, M, B, scale,
     H: tl.constexpr, HP: tl.constexpr, R: tl.constexpr, RP: tl.constexpr, J: tl.constexpr,
     HAS_KEEP: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
@@ -34,7 +38,7 @@ def _softmax_row(
     row = tl.program_id(0)  # b L + i
     b, i = row // L, row % L
     h, j, r = tl.arange(0, HP), tl.arange(0, J), tl.arange(0, RP)
-    start = ((h * B + b) * L + i).to(tl.int64) * (L + R)
+    start = ((h * B + b) * L + i).to(tl.int64) * M
     real_h, real_j = h < H, j < L
     real = real_h[:, None] & real_j[None, :]
     place = score + start[:, None] + j[None, :]
@@ -59,7 +63,7 @@ def _softmax_row(
 
 @triton.jit
 def _softmax_row_backward(
-    weight, gradient, relation, keep, L, B, scale,
+    weight, gradient, relation, keep, L, M, B, scale,
     H: tl.constexpr, HP: tl.constexpr, R: tl.constexpr, RP: tl.constexpr, J: tl.constexpr,
     HAS_KEEP: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
@@ -67,7 +71,7 @@ def _softmax_row_backward(
     row = tl.program_id(0)
     b, i = row // L, row % L
     h, j, r = tl.arange(0, HP), tl.arange(0, J), tl.arange(0, RP)
-    start = ((h * B + b) * L + i).to(tl.int64) * (L + R)
+    start = ((h * B + b) * L + i).to(tl.int64) * M
     real_h, real_j = h < H, j < L
     real = real_h[:, None] & real_j[None, :]
     place = start[:, None] + j[None, :]
@@ -106,12 +110,51 @@ def _sum_over_heads(
 
 def _launch_sizes(length: int) -> dict[str, int]:
     keys = power_of_two(length)
-    return {"J": keys, "num_warps": 2 if keys <= 128 else 4 if keys <= 512 else 8}  # the fastest on an H200
+    return {"J": keys, "num_warps": 4 if keys <= 512 else 8}  # the fastest on an H200
 
 
 def _precision(dtype: torch.dtype) -> str:
     exact = dtype == torch.float32 and torch.get_float32_matmul_precision() == "highest"
     return "ieee" if exact else "tf32"
+
+
+@lru_cache
+def _second_stream(device: torch.device) -> torch.cuda.Stream:
+    return torch.cuda.Stream(device)
+
+
+@contextmanager
+def _beside(device: torch.device) -> Iterator[None]:
+    """What is launched here, nothing later in the pass waits for until `_meet`: a GPU computes it beside the rest.
+
+    The gradients of weights are half of a backward pass and few of its products fill a GPU.
+    """
+    if device.type != "cuda":
+        yield
+        return
+    second = _second_stream(device)
+    second.wait_stream(torch.cuda.current_stream(device))
+    with torch.cuda.stream(second):
+        yield
+
+
+def _meet(device: torch.device) -> None:
+    """From here on everything that was launched beside is done."""
+    if device.type == "cuda":
+        torch.cuda.current_stream(device).wait_stream(_second_stream(device))
+
+
+def _join(stream_BLD: Tensor, left_XI: Tensor, right_ID: Tensor, add: bool) -> Tensor:
+    """A product in the stream's shape and type, added to the stream if asked to, in as few kernels as there can be."""
+    if add and left_XI.dtype == stream_BLD.dtype:
+        return torch.addmm(stream_BLD.flatten(0, 1), left_XI, right_ID).view_as(stream_BLD)
+    product_BLD = (left_XI @ right_ID).view_as(stream_BLD)
+    return stream_BLD + product_BLD if add else product_BLD.to(stream_BLD.dtype)
+
+
+def _project_heads(x_XD: Tensor, weight_ED: Tensor, heads: int) -> Tensor:
+    """[heads, X, Z]: x times the transpose of each head's part of the weight."""
+    return torch.bmm(x_XD.expand(heads, -1, -1), weight_ED.reshape(heads, -1, x_XD.shape[1]).mT)
 
 
 class RelationBranch(torch.autograd.Function):
@@ -140,8 +183,12 @@ class RelationBranch(torch.autograd.Function):
         project_ED = torch.cat([query_DD, key_DD, value_DD]).to(dtype)
         out_DD = output_DD.to(dtype)
         table_2RZ = torch.stack([relation_key_RZ, relation_value_RZ]).to(dtype)
+        filling = -(L + R) % _ALIGNED
+        if filling:
+            table_2RZ = torch.nn.functional.pad(table_2RZ, (0, 0, 0, filling))
+        M = L + R + filling
         # Heads come first, so that heads and batch are one dimension of every product.
-        qkv_EXZ = torch.bmm(x_XD.expand(3 * heads, -1, -1), project_ED.view(3 * heads, Z, D).mT)
+        qkv_EXZ = _project_heads(x_XD, project_ED, 3 * heads)
         q_YLZ = qkv_EXZ[:heads].view(heads * B, L, Z)
         extended_2YMZ = torch.cat(
             [qkv_EXZ[heads:].view(2, heads * B, L, Z), table_2RZ[:, None].expand(-1, heads * B, -1, -1)], 2
@@ -149,7 +196,7 @@ class RelationBranch(torch.autograd.Function):
         weight_YLM = torch.bmm(q_YLZ, extended_2YMZ[0].mT)
         sizes: dict[str, Any] = {
             "H": heads,
-            "HP": power_of_two(heads),
+            "HP": block_of_heads(heads),
             "R": R,
             "RP": power_of_two(R),
             "HAS_KEEP": keep_BL is not None,
@@ -157,51 +204,51 @@ class RelationBranch(torch.autograd.Function):
             **_launch_sizes(L),
         }
         keep = relation_BLL if keep_BL is None else keep_BL
-        _softmax_row[(B * L,)](weight_YLM, relation_BLL, keep, L, B, Z**-0.5, **sizes)
+        _softmax_row[(B * L,)](weight_YLM, relation_BLL, keep, L, M, B, Z**-0.5, **sizes)
         z_YLZ = torch.bmm(weight_YLM, extended_2YMZ[1])
         z_XD = z_YLZ.view(heads, B, L, Z).permute(1, 2, 0, 3).reshape(B * L, D)
-        ctx.save_for_backward(x_XD, project_ED, out_DD, q_YLZ, extended_2YMZ, weight_YLM, z_XD, relation_BLL, keep)
+        ctx.save_for_backward(x_XD, project_ED, out_DD, extended_2YMZ, weight_YLM, z_XD, relation_BLL, keep)
         ctx.heads, ctx.sizes, ctx.relations, ctx.add_input = heads, sizes, R, add_input
-        ctx.weight_dtype = query_DD.dtype
-        if add_input and dtype == x_BLD.dtype:
-            return torch.addmm(flat_XD, z_XD, out_DD.T).view(B, L, D)
-        branch_BLD = (z_XD @ out_DD.T).view(B, L, D)
-        return x_BLD + branch_BLD if add_input else branch_BLD.to(x_BLD.dtype)
+        ctx.weight_dtype, ctx.table_dtype = query_DD.dtype, relation_key_RZ.dtype
+        return _join(x_BLD, z_XD, out_DD.T, add_input)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> Any:
         (gradient_BLD,) = gradients
-        x_XD, project_ED, out_DD, q_YLZ, extended_2YMZ, weight_YLM, z_XD, relation_BLL, keep = ctx.saved_tensors
+        x_XD, project_ED, out_DD, extended_2YMZ, weight_YLM, z_XD, relation_BLL, keep = ctx.saved_tensors
         heads, R = ctx.heads, ctx.relations
         B, L, D = gradient_BLD.shape
-        Z = D // heads
+        Z, M = D // heads, extended_2YMZ.shape[2]
         flat_XD = gradient_BLD.reshape(B * L, D)
         g_XD = flat_XD.to(x_XD.dtype)
-        d_output_DD = g_XD.T @ z_XD
-        dz_YLZ = torch.bmm(g_XD.expand(heads, -1, -1), out_DD.T.view(heads, Z, D).mT).view(heads * B, L, Z)
+        device = x_XD.device
+        with _beside(device):
+            d_output_DD = g_XD.T @ z_XD
+            q_YLZ = _project_heads(x_XD, project_ED[:D], heads).view(heads * B, L, Z)  # cheaper than to keep it
+        dz_YLZ = _project_heads(g_XD, out_DD.T, heads).view(heads * B, L, Z)
         d_extended_2YMZ = torch.empty_like(extended_2YMZ)
-        torch.bmm(weight_YLM.mT, dz_YLZ, out=d_extended_2YMZ[1])
+        with _beside(device):
+            torch.bmm(weight_YLM.mT, dz_YLZ, out=d_extended_2YMZ[1])
         d_weight_YLM = torch.bmm(dz_YLZ, extended_2YMZ[1].mT)
-        _softmax_row_backward[(B * L,)](weight_YLM, d_weight_YLM, relation_BLL, keep, L, B, Z**-0.5, **ctx.sizes)
-        torch.bmm(d_weight_YLM.mT, q_YLZ, out=d_extended_2YMZ[0])
+        _softmax_row_backward[(B * L,)](weight_YLM, d_weight_YLM, relation_BLL, keep, L, M, B, Z**-0.5, **ctx.sizes)
+        with _beside(device):
+            torch.bmm(d_weight_YLM.mT, q_YLZ, out=d_extended_2YMZ[0])
         dq_YLZ = torch.bmm(d_weight_YLM, extended_2YMZ[0])
-        d_table_2RZ = torch.empty(2, R, Z, device=x_XD.device)
-        sizes = {"Y": heads * B, "Z": Z, "ZP": power_of_two(Z), "YB": 128}
-        _sum_over_heads[(2, R)](d_extended_2YMZ, d_table_2RZ, extended_2YMZ.shape[2], L, R, **sizes)
-        d_qkv_XE = torch.empty(B * L, 3 * D, dtype=x_XD.dtype, device=x_XD.device)
+        _meet(device)
+        d_qkv_XE = torch.empty(B * L, 3 * D, dtype=x_XD.dtype, device=device)
         d_qkv_BL3HZ = d_qkv_XE.view(B, L, 3, heads, Z)
         d_qkv_BL3HZ[:, :, 0].copy_(dq_YLZ.view(heads, B, L, Z).permute(1, 2, 0, 3))
         d_qkv_BL3HZ[:, :, 1:].copy_(d_extended_2YMZ[:, :, :L].unflatten(1, (heads, B)).permute(2, 3, 0, 1, 4))
-        d_project_ED = d_qkv_XE.T @ x_XD
-        if ctx.add_input and x_XD.dtype == gradient_BLD.dtype:
-            dx_BLD = torch.addmm(flat_XD, d_qkv_XE, project_ED).view(B, L, D)
-        else:
-            dx_BLD = (d_qkv_XE @ project_ED).view(B, L, D).to(gradient_BLD.dtype)
-            if ctx.add_input:
-                dx_BLD = dx_BLD + gradient_BLD
+        with _beside(device):
+            d_project_ED = d_qkv_XE.T @ x_XD
+            d_table_2RZ = torch.empty(2, R, Z, device=device)
+            sizes = {"Y": heads * B, "Z": Z, "ZP": power_of_two(Z), "YB": 128}
+            _sum_over_heads[(2, R)](d_extended_2YMZ, d_table_2RZ, M, L, R, **sizes)
+        dx_BLD = _join(gradient_BLD, d_qkv_XE, project_ED, ctx.add_input)
+        _meet(device)
         weights = (*d_project_ED.to(ctx.weight_dtype).chunk(3), d_output_DD.to(ctx.weight_dtype))
-        return (dx_BLD, *weights, *d_table_2RZ.to(ctx.weight_dtype), *(None,) * 5)
+        return (dx_BLD, *weights, *d_table_2RZ.to(ctx.table_dtype), *(None,) * 5)
 
 
 class MlpBranch(torch.autograd.Function):
@@ -214,10 +261,7 @@ class MlpBranch(torch.autograd.Function):
         inner_XI = (x_XD @ up.T).relu_()
         ctx.save_for_backward(x_XD, up, down, inner_XI)
         ctx.add_input, ctx.weight_dtype = add_input, up_ID.dtype
-        if add_input and dtype == x_BLD.dtype:
-            return torch.addmm(flat_XD, inner_XI, down.T).view_as(x_BLD)
-        branch_BLD = (inner_XI @ down.T).view_as(x_BLD)
-        return x_BLD + branch_BLD if add_input else branch_BLD.to(x_BLD.dtype)
+        return _join(x_BLD, inner_XI, down.T, add_input)
 
     @staticmethod
     @once_differentiable
@@ -226,13 +270,11 @@ class MlpBranch(torch.autograd.Function):
         x_XD, up, down, inner_XI = ctx.saved_tensors
         flat_XD = gradient_BLD.flatten(0, 1)
         g_XD = flat_XD.to(x_XD.dtype)
-        d_down = g_XD.T @ inner_XI
+        with _beside(x_XD.device):
+            d_down = g_XD.T @ inner_XI
         d_inner_XI = torch.ops.aten.threshold_backward(g_XD @ down, inner_XI, 0)
-        d_up = d_inner_XI.T @ x_XD
-        if ctx.add_input and x_XD.dtype == gradient_BLD.dtype:
-            dx_BLD = torch.addmm(flat_XD, d_inner_XI, up).view_as(gradient_BLD)
-        else:
-            dx_BLD = (d_inner_XI @ up).view_as(gradient_BLD).to(gradient_BLD.dtype)
-            if ctx.add_input:
-                dx_BLD = dx_BLD + gradient_BLD
+        with _beside(x_XD.device):
+            d_up = d_inner_XI.T @ x_XD
+        dx_BLD = _join(gradient_BLD, d_inner_XI, up, ctx.add_input)
+        _meet(x_XD.device)
         return dx_BLD, d_up.to(ctx.weight_dtype), d_down.to(ctx.weight_dtype), None, None
