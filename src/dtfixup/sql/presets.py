@@ -65,6 +65,7 @@ def paper() -> SqlSpConfig:
 def minilm() -> SqlSpConfig:
     """The bundled 22.7M encoder, N = 24; minutes on a GPU."""
     return SqlSpConfig(
+        encoder_factor=0.2,
         model=ModelConfig(relevance_weight=0.3),
         synthetic=1.0,
         training=TrainingConfig(
