@@ -61,6 +61,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--data", type=Path, required=True, help="prepared dataset")
     parser.add_argument("--encoder", choices=(ROBERTA_LARGE, MINILM), default=ROBERTA_LARGE)
+    parser.add_argument("--minilm", default=MINILM, help="MiniLM's folder, where the package is not installed")
     parser.add_argument("--layers", type=int, default=paper().model.layers)
     parser.add_argument("--batch-size", type=int, default=paper().training.batch_size)
     parser.add_argument("--steps", type=int, default=20, help="timed steps of each shape")
@@ -81,7 +82,7 @@ def main() -> None:
     )
     prepared = open_prepared(options.data)
     torch.manual_seed(stream_seed(options.seed, "model"))
-    task = SqlTask(config, prepared, encoder_named(options.encoder), device)
+    task = SqlTask(config, prepared, encoder_named(options.encoder, options.minilm), device)
     parameters = sum(parameter.numel() for parameter in task.model.parameters())
     print(f"{options.encoder}, {options.layers} new layers: {parameters / 1e6:.1f} M parameters, on {device}")
     with float32_products(config.training.precision):
@@ -91,7 +92,10 @@ def main() -> None:
     for name, value in metrics.items():
         print(f"  {name:16}{value:14,.2f}")
     if options.out:
-        record = provenance("paper-step", command(), started, seed=options.seed, data_hash=prepared.index["data_hash"])
+        data_hash = prepared.index["data_hash"]
+        record = provenance(
+            "paper-step", command(), started, seed=options.seed, encoder=options.minilm, data_hash=data_hash
+        )
         if options.encoder == ROBERTA_LARGE:  # made here, so there is no file of weights to name
             record |= {"encoder": f"{ROBERTA_LARGE}, random weights", "encoder_sha256": ""}
         record |= {"dtype": str(config.training.precision), "config": to_json(config), "metrics": metrics}
@@ -102,14 +106,14 @@ def command() -> str:
     """How this was called, without folders of this machine."""
     words = list(sys.argv[1:])
     for place, word in enumerate(words[:-1]):
-        if word in ("--data", "--out"):
-            words[place + 1] = "DIR" if word == "--data" else "FILE"
+        if word in ("--data", "--minilm", "--out"):
+            words[place + 1] = "FILE" if word == "--out" else "DIR"
     return shlex.join(["python", "benchmarks/paper_step.py", *words])
 
 
-def encoder_named(name: str) -> Encoder:
+def encoder_named(name: str, place: str) -> Encoder:
     """MiniLM, or RoBERTa-large with random weights; its tokenizer is not used, and is MiniLM's."""
-    minilm = load_encoder(MINILM)
+    minilm = load_encoder(place)
     if name == MINILM:
         return minilm
     config = RobertaConfig(
