@@ -89,20 +89,24 @@ _VERBS: Any = {
         "curves": cli_results.curves,
     },
     "reading": {
-        "_help": "Logical reading comprehension: train, evaluate, predict, answer.",
+        "_help": "Logical reading comprehension: train, evaluate, predict, answer; experiments: depth, table.",
         "train": cli_reading.train,
         "evaluate": cli_reading.evaluate,
         "predict": cli_reading.predict,
         "answer": cli_reading.answer,
+        "depth": cli_reading.depth,
+        "table": cli_reading.table,
     },
 }
 _MAIN_OPTION = {("sql", "link"): "--question"}
-_OTHER_NAMES = {(half, "train"): {"--config": "--fields"} for half in ("sql", "reading")}  # --config is jsonargparse's
+_WITH_FIELDS = (("sql", "train"), ("reading", "train"), ("reading", "depth"))
+_OTHER_NAMES = {verb: {"--config": "--fields"} for verb in _WITH_FIELDS}  # --config is jsonargparse's
 _FLAGS = {
     ("sql", "link"): {"--json"},
     ("sql", "train"): {"--resume"},
     ("reading", "train"): {"--resume"},
     ("reading", "answer"): {"--json"},
+    ("reading", "depth"): {"--keep-weights", "--keep_weights"},
 }
 _LISTS = {("sql", "curves"): "--results", ("reading", "answer"): "--options"}
 

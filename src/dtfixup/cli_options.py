@@ -71,6 +71,7 @@ def without_paths(arguments: list[str]) -> list[str]:
         "--result": "FILE",
         "--fields": "FILE",
         "--config": "FILE",
+        "--work": "DIR",
     }
     shown = list(arguments)
     for place, argument in enumerate(arguments):

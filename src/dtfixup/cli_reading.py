@@ -149,6 +149,7 @@ def answer(
     context: str | None = None,
     question: str | None = None,
     options: list[str] | None = None,
+    precision: str = "fp32",
     json: bool = False,
 ) -> None:
     """Answer a question about a passage: every option with its probability, the likeliest first.
@@ -159,6 +160,7 @@ def answer(
         context: The passage.
         question: What is asked.
         options: Two to ten options to choose from.
+        precision: fp32, or bf16: twice as fast on a CPU that has instructions for it, probabilities move a little.
         json: Print JSON.
     """
     from dtfixup.reading.examples import example_from
@@ -167,7 +169,7 @@ def answer(
     if (file is None) == (not any(typed.values())):
         raise ConfigError("give a file, or a context, a question and options: one of both")
     example = example_from(typed, "the question") if file is None else example_from(read_json(file), str(file))
-    found = _reader(model).answer_all([example])[0]
+    found = _reader(model, precision).answer_all([example])[0]
     ranked = sorted(zip(found, example.answers, strict=True), key=lambda row: -row[0])
     if json:
         rows = [{"option": option, "probability": round(value, 6)} for value, option in ranked]
@@ -181,12 +183,75 @@ def answer(
     _console.print(table)
 
 
-def _reader(model: Path) -> "Reader":
+def depth(
+    data: Path,
+    out: Path,
+    part: str = "all",
+    budget_seconds: float | None = None,
+    seeds: int | None = None,
+    preset: str = "minilm",
+    fields: Path | None = None,
+    work: Path | None = None,
+    keep_weights: bool = False,
+) -> None:
+    """Train the runs of the ReClor experiments that have no result yet, one after the other, and show their table.
+
+    The same command goes on after any end. What is tuned is taken from the experiment's own table, not from the preset.
+
+    Args:
+        data: Folder with train and val, such as ReClor's.
+        out: Folder for the result files, one for each run.
+        part: main (no, standard and DT-Fixup layers), depth (4 to 24 layers), all (both), or tune (held-out examples).
+        budget_seconds: Start no run that would not end within so many seconds.
+        seeds: Seeds of every variant, instead of 5 in main, 3 in depth (pre-LN 2) and 1 in tune.
+        preset: paper, minilm or smoke.
+        fields: YAML or JSON file with fields of the configuration that differ from the preset; also --config.
+        work: Folder to train in; by default runs in the folder for the results.
+        keep_weights: Keep the weights of finished runs.
+    """
+    from dtfixup.experiments.reading_run import ReadingSource
+    from dtfixup.experiments.reclor import Part, runs_of
+    from dtfixup.experiments.sweep import run_sweep
+    from dtfixup.reading.presets import PRESETS
+
+    if part not in set(Part):
+        raise ConfigError(f"there is no part {part!r}: choose one of {', '.join(Part)}")
+    base = settings_from(PRESETS, preset, fields, {})
+    runs = runs_of(part, ReadingSource(data), base=base, seeds=seeds, command=this_command())
+    run_sweep(runs, out, work=work, budget_seconds=budget_seconds, keep_weights=keep_weights)
+    table(out)
+
+
+def table(results: Path, png: Path | None = None, curves: Path | None = None, markdown: Path | None = None) -> None:
+    """Show what the runs of the ReClor experiments have come to.
+
+    Args:
+        results: Folder of the result files.
+        png: PNG file for a picture of accuracy against depth.
+        curves: PNG file for a picture of accuracy during training.
+        markdown: File for the tables as Markdown.
+    """
+    from dtfixup.experiments.reclor_table import draw_training, show_tables, summarise, write_markdown
+    from dtfixup.experiments.sweep import read_sweep
+
+    show_tables(read_sweep(results), _console)
+    if png is not None:
+        _console.print(f"picture: {summarise(read_sweep(results)).draw(png)}")
+    if curves is not None:
+        _console.print(f"picture: {draw_training(results, curves)}")
+    if markdown is not None:
+        _console.print(f"tables: {write_markdown(results, markdown)}")
+
+
+def _reader(model: Path, precision: str = "fp32") -> "Reader":
     import torch
 
     from dtfixup.reading.answers import Reader
+    from dtfixup.training.precision import Precision
 
-    return Reader.load(model, "cuda" if torch.cuda.is_available() else "cpu")
+    if precision not in set(Precision):
+        raise ConfigError(f"precision is one of {', '.join(Precision)}, got {precision!r}")
+    return Reader.load(model, "cuda" if torch.cuda.is_available() else "cpu", precision)
 
 
 def _examples(data: Path, split: str, *, need_labels: bool) -> "tuple[ReadingExample, ...]":

@@ -77,5 +77,9 @@ class TrainingError(DtFixupError, RuntimeError):
     """A training run cannot start or go on."""
 
 
+class DivergedError(TrainingError):
+    """Training broke: the loss or the gradient is not finite, or far out of line, again and again."""
+
+
 class CheckpointError(DtFixupError, RuntimeError):
     """A checkpoint or a file of weights is missing, damaged, cannot be written, or belongs to something else."""

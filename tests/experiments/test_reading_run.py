@@ -1,17 +1,22 @@
 """A whole run of the reading model, from files to a result file."""
 
 import json
+import math
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+from torch import Tensor
 
-from dtfixup.errors import DataError
-from dtfixup.experiments.reading_run import train_reading
+from dtfixup.errors import DataError, DivergedError
+from dtfixup.experiments.reading_run import ReadingSource, train_reading
 from dtfixup.files import read_json
 from dtfixup.reading.answers import Reader
 from dtfixup.reading.examples import ReadingData, read_data, read_examples
+from dtfixup.reading.model import ReadingModel
 from dtfixup.reading.presets import ReadingRunConfig
+from dtfixup.reading.tokens import ReadingBatch, tokenise
 from dtfixup.training.config import changed
 
 from ..reading.tiny_reading import TINY, encoder_folder, made_up
@@ -41,11 +46,51 @@ def test_a_run_says_where_its_numbers_come_from(data: Path, tmp_path: Path) -> N
     assert result["encoder"] == encoder_folder().name, "without its folder"
     assert {
         "val_accuracy", "val_loss", "val_accuracy_best", "step_ms", "skipped_steps", "train_seconds", "peak_gib",
-        "cut_contexts", "steps", "highest_growth",
+        "cut_contexts", "steps", "highest_growth", "chance",
     } <= set(run.metrics)  # fmt: skip
     assert (run.metrics["train_examples"], run.metrics["evaluated_examples"]) == (24, 9)
     assert run.metrics["cut_contexts"] > 0
     assert result["curve"][-1]["accuracy"] == pytest.approx(run.metrics["val_accuracy"], abs=1e-3)
+
+
+def test_runs_that_share_their_data_tokenise_once(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def counted(examples: Any, *args: Any, **named: Any) -> Any:
+        asked.append(len(examples))
+        return tokenise(examples, *args, **named)
+
+    monkeypatch.setattr("dtfixup.experiments.reading_run.tokenise", counted)
+    source = ReadingSource(data)
+    config = tiny_config(epochs=1)
+    held_out = replace(config, hold_out=0.25)
+    first, again, apart, _ = (
+        train_reading(each, source, tmp_path / str(place))
+        for place, each in enumerate((config, config, held_out, held_out))
+    )
+    assert asked == [24 + 9, 24], "once with val, and once without"
+    alone = train_reading(config, data, tmp_path / "alone")
+    for other in (again, alone):
+        assert other.metrics["val_loss"] == first.metrics["val_loss"], "a run leaves the next its own encoder"
+    assert "held_out_accuracy" in apart.metrics
+
+
+def test_a_model_without_numbers_has_diverged(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    no_numbers = [(math.nan,) * 3] * 9
+    monkeypatch.setattr("dtfixup.experiments.reading_run.probabilities", lambda *model_and_data: no_numbers)
+    with pytest.raises(DivergedError, match="not finite"):
+        train_reading(tiny_config(epochs=1), data, tmp_path / "run")
+
+
+def test_a_run_that_skips_every_update_has_diverged(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_loss(model: ReadingModel, batch: ReadingBatch) -> Tensor:
+        return math.nan * model.scores(batch)[:, 0]
+
+    monkeypatch.setattr(ReadingModel, "forward", no_loss)
+    with pytest.raises(DivergedError, match="2 updates in a row were skipped"):
+        train_reading(tiny_config(skipped_in_a_row=2), data, tmp_path / "run")
 
 
 def test_predictions_are_those_of_the_stored_model(data: Path, tmp_path: Path) -> None:

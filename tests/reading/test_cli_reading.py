@@ -102,6 +102,8 @@ def test_an_answer_is_printed_best_first(finished: Path, tmp_path: Path, capsys:
     chances = [row["probability"] for row in rows]
     assert chances == sorted(chances, reverse=True)
     assert sum(chances) == pytest.approx(1, abs=1e-4)
+    main(["reading", "answer", "--model", str(finished), *typed, "--json", "--precision", "bf16"])
+    assert len(json.loads(capsys.readouterr().out)) == 3
     file = tmp_path / "asked.json"
     file.write_text(json.dumps({"context": typed[1], "question": typed[3], "answers": typed[5:]}))
     main(["reading", "answer", "--model", str(finished), "--file", str(file)])

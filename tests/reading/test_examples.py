@@ -56,6 +56,12 @@ def test_csv_is_read_with_rows_of_different_numbers_of_options(tmp_path: Path) -
     )
 
 
+def test_a_row_of_csv_without_a_name_has_that_of_its_place(tmp_path: Path) -> None:
+    file = tmp_path / "own.csv"
+    file.write_text("context,question,answer_0,answer_1,label,id\na,b,c,d,0,mine\na,b,c,d,1,\na,b,c,d,1\n")
+    assert [example.name for example in read_examples(file)] == ["mine", "own_2", "own_3"]
+
+
 def test_csv_columns_may_be_called_options(tmp_path: Path) -> None:
     file = tmp_path / "own.csv"
     file.write_text("id,label,option_1,option_0,context,question\nq7,,no,yes,Sun,Dry?\n")

@@ -139,6 +139,20 @@ def test_dropout_is_drawn_in_training_alone(place: str) -> None:
     assert not torch.equal(model.scores(batch), model.scores(batch))
 
 
+@torch.no_grad()
+def test_in_use_the_last_layer_computes_the_first_token_alone_with_the_same_scores() -> None:
+    """As in training, where the monitor looks at whole layers."""
+    model, sizes = tiny_model(), []
+    batch = batch_of(model, [0, 1, 2])
+    assert model.stack is not None
+    model.stack.layers[-1].mlp.register_forward_hook(lambda module, args, y_XTD: sizes.append(y_XTD.shape[1]))
+    first_BO = model.scores(batch)
+    whole_BO = model.train().scores(batch)
+    torch.testing.assert_close(first_BO, whole_BO, rtol=1e-5, atol=1e-6)
+    assert first_BO[first_BO > -100].std() > 0.01, "there is something to compare"
+    assert sizes == [1, batch.token_BOT.shape[2]]
+
+
 def test_a_model_without_new_layers_has_a_linear_layer_alone() -> None:
     model = ReadingModel(replace(MODEL, layers=0, dim=999), tiny_encoder())
     new = [name for name, _ in model.named_parameters() if not name.startswith("encoder.")]

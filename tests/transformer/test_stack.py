@@ -80,6 +80,33 @@ def test_layers_follow_the_formula_of_their_strategy(strategy: str, relations: i
     torch.testing.assert_close(stack(x_BLD, keep_BL, *ids), y_BLD)
 
 
+@pytest.mark.parametrize("kernel", [Kernel.PLAIN, Kernel.AUTO])
+@pytest.mark.parametrize("relations", [0, 4])
+@pytest.mark.parametrize("strategy", FORMULAS)
+def test_the_first_vector_alone_is_that_of_the_whole_stack(strategy: str, relations: int, kernel: Kernel) -> None:
+    stack = make_stack(strategy, replace(CONFIG, relations=relations, kernel=kernel, bias=True))
+    x_BLD, keep_BL, relation_BLL = make_inputs()
+    arguments = (x_BLD.requires_grad_(), keep_BL, *((relation_BLL,) if relations else ()))
+    gradients = []
+    for y_B1D in (stack(*arguments)[:, :1], stack(*arguments, first_only=True)):
+        torch.testing.assert_close(y_B1D, stack(*arguments)[:, :1], rtol=1e-12, atol=1e-12)
+        gradients.append(torch.autograd.grad(y_B1D.square().sum(), [x_BLD, *stack.parameters()], allow_unused=True))
+    for whole, first in zip(*gradients, strict=True):
+        torch.testing.assert_close(first, whole, rtol=1e-9, atol=1e-12)
+
+
+@torch.no_grad()
+def test_the_last_layer_computes_the_first_vector_alone() -> None:
+    stack = make_stack("dt-fixup", replace(CONFIG, relations=0))
+    x_BLD, keep_BL, _ = make_inputs()
+    sizes: list[int] = []
+    for layer in (stack.layers[1], stack.layers[2]):
+        layer.mlp.register_forward_hook(lambda module, args, y_BLD: sizes.append(y_BLD.shape[1]))
+        layer.attention.query.register_forward_hook(lambda module, args, y_BLD: sizes.append(y_BLD.shape[1]))
+    stack(x_BLD, keep_BL, first_only=True)
+    assert sizes == [4, 4, 1, 1]
+
+
 @torch.no_grad()
 def test_rezero_is_the_identity_at_the_start() -> None:
     x_BLD, keep_BL, relation_BLL = make_inputs()

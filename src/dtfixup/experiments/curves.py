@@ -1,7 +1,8 @@
-"""Validation curves of training runs, as one picture.
+"""Pictures of training runs: validation curves, and a metric against depth.
 
-In: result files that hold a `curve`, as `sql_run.py` writes them. Out: a PNG with a line for each configuration: the
-mean over its seeds, in a band from the lowest to the highest seed.
+In: result files that hold a `curve`, as `sql_run.py` and `reading_run.py` write them. Out: a PNG with a line for each
+configuration: the mean over its seeds, in a band from the lowest to the highest seed. Or, in: values at each depth, and
+out: a PNG with a line for each strategy, error bars and the seeds themselves.
 """
 
 import json
@@ -10,13 +11,17 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, stdev
 from typing import Any
 
 from dtfixup.errors import DataError
 from dtfixup.files import read_json, write_atomically
+from dtfixup.fixup import STRATEGIES
 
 TITLES = {"exact": "exact match"}
+COLOURS = {name: f"C{place}" for place, name in enumerate(STRATEGIES)}
+"""Each strategy has one, in all pictures where it is a line's name."""
+_GREY = "0.35"
 _LABEL_SHARE = 0.085
 """Least distance of two labels, as a share of the axis: two lines of small text."""
 
@@ -57,12 +62,9 @@ def draw_curves(results: Sequence[Path], out: Path, *, metric: str = "exact", ti
     bands = bands_of(curves)
     figure = Figure(figsize=(8.0, 4.4), layout="constrained")
     axis = figure.subplots()
-    for band in bands:
-        wide = 2.6 if band.label.startswith("dt-fixup") else 1.8
-        axis.plot(band.epochs, band.mean, marker="o", ms=3, lw=wide, clip_on=False)
-        colour = axis.lines[-1].get_color()
-        if band.seeds > 1:
-            axis.fill_between(band.epochs, band.lowest, band.highest, color=colour, alpha=0.18, lw=0)
+    colours = [f"C{place % 10}" for place in range(len(bands))]
+    for band, colour in zip(bands, colours, strict=True):
+        _draw_band(axis, band, colour)
     highest = max((value for band in bands for value in band.highest if math.isfinite(value)), default=100.0)
     axis.set_ylim(0, max(1.06 * highest, 1.0))
     axis.set_xlim(left=0)
@@ -72,8 +74,144 @@ def draw_curves(results: Sequence[Path], out: Path, *, metric: str = "exact", ti
     axis.set_title(title or _title(bands), fontsize=11)
     axis.grid(alpha=0.3)
     axis.spines[["top", "right"]].set_visible(False)
-    _label_ends(axis, bands)
+    ends = [_end(band) for band in bands]
+    axis.set_xlim(right=max(epoch for epoch, _ in ends))
+    seeds = [f", {band.seeds} seeds" if band.seeds > 1 else "" for band in bands]
+    _label_ends(
+        axis,
+        [
+            (f"{band.label}\n{value:.1f} %{more}", value, colour)
+            for band, (_, value), more, colour in zip(bands, ends, seeds, colours, strict=True)
+        ],
+    )
     return write_atomically(out, lambda temporary: figure.savefig(temporary, dpi=130, format="png"))
+
+
+def draw_panels(
+    panels: Mapping[str, Mapping[str, Sequence[Path]]],
+    out: Path,
+    *,
+    metric: str,
+    ylabel: str,
+    level: float | None = None,
+) -> Path:
+    """Draw a metric against the epoch in several panels side by side, which share their axis and the legend.
+
+    Args:
+        panels: for each title the lines, and for each line's name the result files of its seeds.
+        out: PNG file for the picture.
+        metric: of the evaluations during training.
+        ylabel: what it is.
+        level: what guessing gives: a dotted line.
+    """
+    from matplotlib.figure import Figure
+
+    if not panels:
+        raise DataError("there is no result file to draw")
+    names = list(dict.fromkeys(name for lines in panels.values() for name in lines))
+    figure = Figure(figsize=(1.2 + 2.6 * len(panels), 3.8), layout="constrained")
+    axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
+    drawn: dict[str, Any] = {}
+    for axis, (title, lines) in zip(axes, panels.items(), strict=True):
+        for name, files in lines.items():
+            band = _band(name, [read_curve(file, metric) for file in files])
+            drawn[name] = _draw_band(axis, band, COLOURS.get(name, _GREY))
+        if level is not None:
+            axis.axhline(level, color="0.55", lw=1.0, ls=":")
+        axis.set_title(title, fontsize=11)
+        axis.set_xlabel("epoch")
+        axis.set_xlim(left=0)
+        axis.xaxis.get_major_locator().set_params(integer=True)
+        axis.grid(alpha=0.3)
+        axis.spines[["top", "right"]].set_visible(False)
+    axes[0].set_ylabel(ylabel)
+    figure.legend([drawn[name] for name in names], names, loc="outside lower center", ncols=len(names), frameon=False)
+    return write_atomically(out, lambda temporary: figure.savefig(temporary, dpi=130, format="png"))
+
+
+def _draw_band(axis: Any, band: Band, colour: str) -> Any:
+    """The line of the means, which is returned, and the band around it."""
+    wide = 2.6 if band.label.startswith("dt-fixup") else 1.8
+    (line,) = axis.plot(band.epochs, band.mean, marker="o", ms=3, lw=wide, color=colour, clip_on=False)
+    if band.seeds > 1:
+        axis.fill_between(band.epochs, band.lowest, band.highest, color=colour, alpha=0.18, lw=0)
+    return line
+
+
+@dataclass(frozen=True)
+class DepthLine:
+    """A strategy's values: for each depth, one of every seed."""
+
+    label: str
+    values: Mapping[int, Sequence[float]]
+
+
+def draw_depths(
+    lines: Sequence[DepthLine],
+    out: Path,
+    *,
+    ylabel: str,
+    baseline: tuple[str, Sequence[float]] | None = None,
+    chance: float | None = None,
+    title: str = "mean and standard deviation over the seeds; dots are seeds",
+) -> Path:
+    """Draw means and standard deviations against depth.
+
+    Args:
+        lines: one for each strategy.
+        out: PNG file for the picture.
+        ylabel: what the values are.
+        baseline: name and values of what has no depth, such as the encoder alone: a level line.
+        chance: what guessing gives: a dotted line.
+        title: of the picture.
+    """
+    from matplotlib.figure import Figure
+
+    if not lines:
+        raise DataError("there is no run with new layers to draw")
+    figure = Figure(figsize=(8.0, 4.4), layout="constrained")
+    axis = figure.subplots()
+    depths = sorted({depth for line in lines for depth in line.values})
+    named = []
+    for place, line in enumerate(lines):
+        colour = COLOURS.get(line.label, _GREY)
+        _draw_line(axis, line, colour, shift=1 + 0.03 * (place - (len(lines) - 1) / 2))
+        last = fmean(line.values[max(line.values)])
+        named.append((f"{line.label}\n{last:.1f} %", last, colour))
+    if baseline is not None:
+        level, deviation = fmean(baseline[1]), _deviation(baseline[1])
+        axis.axhline(level, color=_GREY, lw=1.4, ls="--")
+        axis.axhspan(level - deviation, level + deviation, color=_GREY, alpha=0.12, lw=0)
+        named.append((f"{baseline[0]}\n{level:.1f} %", level, _GREY))
+    if chance is not None:
+        axis.axhline(chance, color="0.55", lw=1.0, ls=":")
+        named.append((f"chance {chance:.0f} %", chance, "0.55"))
+    axis.set_xscale("log", base=2)
+    axis.set_xticks(depths, [str(depth) for depth in depths])
+    axis.minorticks_off()
+    axis.set_xlim(depths[0] / 1.15, depths[-1] * 1.15)
+    axis.set_xlabel("new layers")
+    axis.set_ylabel(ylabel)
+    axis.set_title(title, fontsize=11)
+    axis.grid(alpha=0.3)
+    axis.spines[["top", "right"]].set_visible(False)
+    _label_ends(axis, named)
+    return write_atomically(out, lambda temporary: figure.savefig(temporary, dpi=130, format="png"))
+
+
+def _draw_line(axis: Any, line: DepthLine, colour: str, shift: float) -> None:
+    """Means, bars and dots; `shift` moves them aside, so that those of one depth do not hide each other."""
+    depths = sorted(line.values)
+    at, columns = [shift * depth for depth in depths], [line.values[depth] for depth in depths]
+    means = [fmean(column) for column in columns]
+    axis.plot(at, means, marker="o", ms=5, lw=2.6 if line.label == "dt-fixup" else 1.8, color=colour)
+    axis.errorbar(at, means, [_deviation(column) for column in columns], fmt="none", ecolor=colour, capsize=4)
+    dots = [(x, value) for x, column in zip(at, columns, strict=True) for value in column]
+    axis.scatter(*zip(*dots, strict=True), s=9, color=colour, alpha=0.45, lw=0)
+
+
+def _deviation(values: Sequence[float]) -> float:
+    return stdev(values) if len(values) > 1 else 0.0
 
 
 def read_curve(path: str | Path, metric: str) -> Curve:
@@ -175,23 +313,19 @@ def _title(bands: Sequence[Band]) -> str:
     return "validation during training: mean of seeds, lowest to highest shaded"
 
 
-def _label_ends(axis: Any, bands: Sequence[Band]) -> None:
-    """Each line's name and last value beside its end: colours of a legend are hard to tell apart."""
-    ends = [_end(band) for band in bands]
-    gap = _LABEL_SHARE * axis.get_ylim()[1]
-    right = max(epoch for epoch, _ in ends)
-    axis.set_xlim(right=right)
-    texts = spread([value for _, value in ends], gap)
-    for band, (_, value), place, line in zip(bands, ends, texts, axis.lines, strict=True):
-        seeds = f", {band.seeds} seeds" if band.seeds > 1 else ""
+def _label_ends(axis: Any, named: Sequence[tuple[str, float, str]]) -> None:
+    """Text, value and colour of each line beside its end: colours of a legend are hard to tell apart."""
+    low, high = axis.get_ylim()
+    places = spread([value for _, value, _ in named], _LABEL_SHARE * (high - low))
+    for (text, _, colour), place in zip(named, places, strict=True):
         axis.annotate(
-            f"{band.label}\n{value:.1f} %{seeds}",
-            (right, place),
+            text,
+            (axis.get_xlim()[1], place),
             xytext=(8, 0),
             textcoords="offset points",
             va="center",
             fontsize=9,
-            color=line.get_color(),
+            color=colour,
             annotation_clip=False,
         )
 

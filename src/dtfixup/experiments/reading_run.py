@@ -5,18 +5,23 @@ probabilities of every option of the evaluation examples, and a result file with
 bare GPU box.
 """
 
+import math
 import time
 from pathlib import Path
 
+import numpy as np
+import torch
 from rich.console import Console
 
 from dtfixup.encoders import load_encoder, load_tokenizer
+from dtfixup.errors import DivergedError
 from dtfixup.experiments.provenance import RESULT, TaskRun, fit_metrics, provenance, run_result
 from dtfixup.files import write_json
 from dtfixup.reading.examples import ReadingData, read_data
 from dtfixup.reading.presets import ReadingRunConfig
 from dtfixup.reading.scoring import metrics_of, probabilities, write_probabilities
-from dtfixup.reading.task import ReadingTask
+from dtfixup.reading.task import ReadingTask, task_examples
+from dtfixup.reading.tokens import ReadingTokens, tokenise
 from dtfixup.training.config import to_json
 from dtfixup.training.loop import fit
 from dtfixup.training.ranks import launch
@@ -24,26 +29,45 @@ from dtfixup.training.ranks import launch
 PREDICTIONS = "predictions.jsonl"
 
 
+class ReadingSource:
+    """Examples for several runs, read once and tokenised once for each way to tokenise them."""
+
+    def __init__(self, data: str | Path | ReadingData) -> None:
+        self.data = data if isinstance(data, ReadingData) else read_data(data)
+        self._tokens: dict[tuple[str, int, bool], ReadingTokens] = {}
+        self._tokenizer_sha256: dict[str, str] = {}
+
+    def task(self, config: ReadingRunConfig, device: torch.device) -> ReadingTask:
+        """The task of one run; its encoder is its own, since training changes it."""
+        encoder = load_encoder(config.encoder)
+        key = (config.encoder, config.model.max_tokens, bool(config.hold_out))
+        if key not in self._tokens:
+            examples = task_examples(self.data, config.hold_out)
+            self._tokens[key] = tokenise(examples, encoder.tokenizer, max_tokens=config.model.max_tokens)
+            self._tokenizer_sha256[config.encoder] = load_tokenizer(config.encoder).sha256
+        sha256 = self._tokenizer_sha256[config.encoder]
+        return ReadingTask(config, self.data, encoder, device, tokenizer_sha256=sha256, tokens=self._tokens[key])
+
+
 def train_reading(
     config: ReadingRunConfig,
-    data: str | Path | ReadingData,
+    data: str | Path | ReadingData | ReadingSource,
     folder: str | Path,
     *,
-    name: str,
-    command: str,
+    name: str = "reading-train",
+    command: str = "",
     resume: bool = False,
     console: Console | None = None,
 ) -> TaskRun:
     """Train, score the evaluation examples, write `result.json` and `predictions.jsonl` into the folder.
 
-    `data` is a folder with `train` and `val`, one file of examples to train on, or what `read_data` made of either.
+    `data` is a folder with `train` and `val`, one file of examples to train on, or what `read_data` made of either;
+    runs that share their data share a `ReadingSource`.
     """
     started, folder = time.monotonic(), Path(folder)
     fabric = launch()
-    examples = data if isinstance(data, ReadingData) else read_data(data)
-    tokenizer = load_tokenizer(config.encoder).sha256
-    encoder = load_encoder(config.encoder)
-    task = ReadingTask(config, examples, encoder, fabric.device, tokenizer_sha256=tokenizer)
+    source = data if isinstance(data, ReadingSource) else ReadingSource(data)
+    task = source.task(config, fabric.device)
     done = fit(task, config.training, folder, fabric=fabric, resume=resume, console=console)
     if not done.finished or not fabric.is_global_zero:
         return TaskRun(done, {})
@@ -51,11 +75,14 @@ def train_reading(
     label_N = task.corpus.tokens.label_N[task.evaluated]
     prefix = "held_out" if config.hold_out else "val"
     metrics = {f"{prefix}_{key}": round(value, 4) for key, value in metrics_of(found, label_N).items()}
+    if not math.isfinite(metrics[f"{prefix}_loss"]):
+        raise DivergedError("the trained model's scores are not finite: lower the learning rate")
     if (is_new := task.is_new_context).any():
         new = [row for row, each in zip(found, is_new, strict=True) if each]
         metrics[f"{prefix}_accuracy_new_contexts"] = round(metrics_of(new, label_N[is_new])["accuracy"], 4)
     metrics |= {
         f"{prefix}_accuracy_best": round(done.best["accuracy"], 4),
+        "chance": round(100 * float(np.mean(1 / task.corpus.tokens.options_N[task.evaluated])), 4),
         "train_examples": len(task.train),
         "evaluated_examples": len(task.evaluated),
         "evaluated_new_contexts": int(is_new.sum()),
@@ -69,7 +96,7 @@ def train_reading(
         started,
         seed=config.training.seed,
         encoder=config.encoder,
-        data_hash=examples.data_hash,
+        data_hash=source.data.data_hash,
     )
     write_json(folder / RESULT, run_result(record, to_json(config), metrics, done.history))
     return TaskRun(done, metrics)

@@ -105,7 +105,7 @@ def example_from(row: Any, where: str, *, need_label: bool = False, name: str = 
     key = "options" if "options" in row and "answers" not in row else "answers"
     context, question = (_text(row.get(part), f"{where}, {part}", part) for part in ("context", "question"))
     answers = _answers(row.get(key), f"{where}, {key}")
-    given = next((row[each] for each in _NAMES if row.get(each) is not None), name)
+    given = next((row[each] for each in _NAMES if row.get(each) not in (None, "")), name)
     label = _label(row.get("label"), len(answers), f"{where}, label", need_label)
     return ReadingExample(context, question, answers, label, str(given))
 
@@ -168,13 +168,33 @@ def _json_lines(path: Path) -> Iterator[Any]:
 
 
 def _csv_rows(path: Path) -> Iterator[Any]:
-    reader = csv.DictReader(io.StringIO(_read_text(path), newline=""), strict=True)
+    table = read_table(path)
+    columns = _option_columns(table.columns, path)
+    yield from (_csv_row(row, columns) for row in table.rows)
+
+
+@dataclass(frozen=True)
+class CsvTable:
+    """A CSV file: its columns, and the cells of each row by column."""
+
+    columns: tuple[str, ...]
+    rows: tuple[Mapping[str, str], ...]
+
+
+def read_table(path: Path) -> CsvTable:
+    """A CSV file whose first line names the columns; cells that a row leaves out are empty."""
+    reader = csv.DictReader(io.StringIO(_read_text(path), newline=""), strict=True, restval="")
+    rows = []
     try:
-        columns = _option_columns(list(reader.fieldnames or []), path)
         for number, row in enumerate(reader, start=1):
-            yield _csv_row(row, columns, f"{path}, row {number}")
+            if None in row:
+                raise DataError(
+                    f"{path}, row {number} has more cells than the first line has columns: quote cells that hold commas"
+                )
+            rows.append(row)
     except csv.Error as error:
         raise DataError(f"{path} is not CSV: {error}, at line {reader.line_num}") from None
+    return CsvTable(tuple(reader.fieldnames or ()), tuple(rows))
 
 
 def _option_columns(names: Sequence[str], path: Path) -> list[str]:
@@ -193,14 +213,12 @@ def _option_columns(names: Sequence[str], path: Path) -> list[str]:
     return [name for _, name in numbered]
 
 
-def _csv_row(row: dict[Any, Any], columns: Sequence[str], where: str) -> dict[str, Any]:
+def _csv_row(row: Mapping[str, str], columns: Sequence[str]) -> dict[str, Any]:
     """A row as JSON has it: empty cells after the last option are options that there are not."""
-    if None in row:
-        raise DataError(f"{where} has more cells than the first line has columns: quote cells that hold commas")
-    answers = [row[name] or "" for name in columns]
+    answers = [row[name] for name in columns]
     while answers and not answers[-1].strip():
         answers.pop()
-    label = (row.get("label") or "").strip()
+    label = row.get("label", "").strip()
     number = int(label) if re.fullmatch(r"[+-]?\d+", label) else label or None
     return {**row, "answers": answers, "label": number}
 

@@ -1,8 +1,9 @@
-"""The reading model (section 4.2): a pre-trained encoder, N vanilla layers, one score per option.
+"""The reading model (section 4.2): a pre-trained encoder, N vanilla layers, a linear layer on the first token's state.
 
-In: a `ReadingBatch`. Out: the loss of each example, or a score for each of its options. Every option is read with its
-context and question as one sequence; the stack runs over all its tokens, and a linear layer on the first token's state
-gives the score. Legend: as in `tokens.py`; X sequences, D width of the stack or, without one, of the encoder.
+In: a `ReadingBatch`. Out: the loss of each example, or a score for each of its choices. Of a multiple-choice question
+every option is read with context and question as one sequence, and has one score; a text to classify is one sequence,
+and has a score for each class. The stack runs over all tokens.
+Legend: as in `tokens.py`; X sequences, C classes, D width of the stack or, without one, of the encoder.
 """
 
 from dataclasses import dataclass
@@ -49,9 +50,15 @@ class ReadingConfig:
 
 
 class ReadingModel(nn.Module):
-    """Encoder, stack and a linear layer."""
+    """Encoder, stack and a linear layer.
 
-    def __init__(self, config: ReadingConfig, encoder: Encoder) -> None:
+    Args:
+        config: its shape.
+        encoder: what it is built on.
+        classes: scores of a sequence: 1 where it is one option of several, else the classes of a text.
+    """
+
+    def __init__(self, config: ReadingConfig, encoder: Encoder, classes: int = 1) -> None:
         super().__init__()
         if config.max_tokens > encoder.max_tokens:
             raise ConfigError(f"max_tokens is {config.max_tokens}, but {encoder.name} reads {encoder.max_tokens}")
@@ -59,7 +66,7 @@ class ReadingModel(nn.Module):
         self.project = nn.Linear(encoder.dim, config.dim) if config.layers and config.dim != encoder.dim else None
         self.stack = _stack(config) if config.layers else None
         self.dropout = nn.Dropout(config.dropout)
-        self.score = nn.Linear(config.dim if config.layers else encoder.dim, 1)
+        self.score = nn.Linear(config.dim if config.layers else encoder.dim, classes)
         self._two_types = getattr(encoder.model.config, "type_vocab_size", 0) > 1  # RoBERTa has one
 
     def forward(self, batch: ReadingBatch) -> Tensor:
@@ -68,21 +75,23 @@ class ReadingModel(nn.Module):
         return -torch.where(batch.keep_B, log_BO.gather(1, batch.label_B[:, None])[:, 0], 0.0)
 
     def scores(self, batch: ReadingBatch) -> Tensor:
-        """[B, O]: a score per option, the lowest number for one that is not there."""
+        """[B, O], or [B, C] for texts to classify: a score per choice, the lowest number for one that is not there."""
         sequences = (batch.token_BOT, batch.token_keep_BOT, batch.second_BOT)
-        state_XTD = self.read(*(each.flatten(0, 1) for each in sequences))
+        # In training the stack computes all of every layer, since it is watched there.
+        state_XTD = self.read(*(each.flatten(0, 1) for each in sequences), first_only=not self.training)
         first_XD = self.dropout(state_XTD[:, 0])
         with torch.autocast(first_XD.device.type, enabled=False):
-            score_X = self.score(first_XD.float())[:, 0]
-        hidden_BO = ~batch.option_keep_BO
-        return score_X.view_as(hidden_BO).masked_fill(hidden_BO, torch.finfo(score_X.dtype).min)
+            score_XC = self.score(first_XD.float())
+        score_BOC = score_XC.unflatten(0, batch.option_keep_BO.shape)
+        hidden_BO1 = ~batch.option_keep_BO[..., None]
+        return score_BOC.masked_fill(hidden_BO1, torch.finfo(score_BOC.dtype).min).flatten(1)
 
-    def read(self, token_XT: Tensor, keep_XT: Tensor, second_XT: Tensor) -> Tensor:
-        """[X, T, D]: the stack's outputs."""
+    def read(self, token_XT: Tensor, keep_XT: Tensor, second_XT: Tensor, *, first_only: bool = False) -> Tensor:
+        """[X, T, D]: the stack's outputs; `first_only` lets it leave out all but the first token's."""
         state_XTD: Tensor = self.encoder(token_XT, keep_XT, second_XT.long() if self._two_types else None)
         if self.project is not None:
             state_XTD = self.project(state_XTD)
-        return state_XTD if self.stack is None else self.stack(state_XTD, keep_XT)
+        return state_XTD if self.stack is None else self.stack(state_XTD, keep_XT, first_only=first_only)
 
 
 def _stack(config: ReadingConfig) -> TransformerStack:

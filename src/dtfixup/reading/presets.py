@@ -1,12 +1,14 @@
 """Configurations of the reading model, as functions that return frozen dataclasses.
 
-`paper` is the paper's run with RoBERTa-large, `minilm` ours with the bundled encoder, `smoke` small enough for a CPU. A
-file of JSON or YAML fields, or options of the command line, may change any field of a preset; an unknown field is an
-error.
+`paper` is the paper's run with RoBERTa-large, `minilm` ours with the bundled encoder, `smoke` small enough for a CPU;
+`own_data` is for one's own file of questions or texts. A file of JSON or YAML fields, or options of the command line,
+may change any field of a preset; an unknown field is an error.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+
+import torch
 
 from dtfixup.errors import ConfigError
 from dtfixup.reading.model import ReadingConfig
@@ -58,6 +60,18 @@ def smoke() -> ReadingRunConfig:
         encoder_factor=0.0,
         model=ReadingConfig(layers=2, dim=64, heads=4, mlp_dim=128),
         training=TrainingConfig(epochs=2, batch_size=8, evaluate_every=1, power=1.0),
+    )
+
+
+def own_data(layers: int = 12, epochs: int = 12) -> ReadingRunConfig:
+    """`minilm` for one file of one's own examples: a tenth is held out; without a GPU it trains in float32."""
+    config = minilm()
+    precision = Precision.BF16 if torch.cuda.is_available() else Precision.FP32
+    return replace(
+        config,
+        model=replace(config.model, layers=layers),
+        training=replace(config.training, epochs=epochs, precision=precision),
+        hold_out=0.1,
     )
 
 

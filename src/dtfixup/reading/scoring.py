@@ -1,4 +1,6 @@
-"""Score many examples: a model and example numbers in, the probability of every option and the share of right ones out.
+"""Score many examples: a model and example numbers in, the probability of every choice and the share of right ones out.
+
+A choice is an option of a question, or a class of a text.
 
 Legend: as in `tokens.py`.
 """
@@ -20,7 +22,7 @@ from dtfixup.reading.tokens import Array, ReadingCorpus
 _BATCH = 64
 
 Probabilities = tuple[float, ...]
-"""One for each option of an example."""
+"""One for each choice of an example."""
 
 
 @torch.no_grad()
@@ -30,22 +32,21 @@ def probabilities(
     """Of every example, in the order given; examples of a like length are read together."""
     chosen = np.asarray(examples, np.int64)
     tokens = corpus.tokens
+    shape_of = tokens.shape_of if corpus.device.type == "cpu" else tokens.padded_shape_of
     by_length = np.lexsort((chosen, tokens.length_N[chosen]))
     found: list[Probabilities] = [()] * len(chosen)
     with evaluation_mode(model.modules()):
         for start in track(range(0, len(chosen), _BATCH), "read", transient=True, disable=not progress):
             places = by_length[start : start + _BATCH]
-            batch = corpus.assemble(
-                torch.from_numpy(chosen[places]).to(corpus.device), tokens.padded_shape_of(chosen[places])
-            )
+            batch = corpus.assemble(torch.from_numpy(chosen[places]).to(corpus.device), shape_of(chosen[places]))
             row_BO = model.scores(batch).double().softmax(1).cpu().numpy()
             for place, row_O in zip(places, row_BO, strict=True):
-                found[place] = tuple(row_O[: tokens.options_N[chosen[place]]].tolist())
+                found[place] = tuple(row_O[: tokens.options_N[chosen[place]] * model.score.out_features].tolist())
     return found
 
 
 def choices(found: Sequence[Probabilities]) -> npt.NDArray[np.int64]:
-    """The likeliest option of each example, the first of several."""
+    """The likeliest choice of each example, the first of several."""
     return np.array([int(np.argmax(row)) for row in found], np.int64)
 
 
@@ -59,7 +60,7 @@ def metrics_of(found: Sequence[Probabilities], label_N: Array) -> dict[str, floa
 
 
 def write_probabilities(path: str | Path, names: Sequence[str], found: Sequence[Probabilities]) -> Path:
-    """JSON lines: the name of each example, and the probability of each of its options."""
+    """JSON lines: the name of each example, and the probability of each of its choices."""
     lines = "".join(
         json.dumps({"name": name, "probabilities": [round(value, 6) for value in row]}) + "\n"
         for name, row in zip(names, found, strict=True)

@@ -18,7 +18,7 @@ from lightning_fabric import Fabric
 from rich.console import Console
 from torch import Tensor
 
-from dtfixup.errors import ConfigError, DtFixupError, TrainingError
+from dtfixup.errors import ConfigError, DivergedError, DtFixupError, TrainingError
 from dtfixup.files import write_json
 from dtfixup.fixup import FixupReport
 from dtfixup.fixup.monitor import Monitor, watch
@@ -266,7 +266,7 @@ class _Run(Generic[ShapeT]):
         self.at.pending += rows
         self.at.skipped += sum(skipped for _, _, skipped in rows)
         if problem := self._health.problem(rows, first):
-            raise TrainingError(
+            raise DivergedError(
                 f"{problem}: the loss or the gradient is not finite or far out of line. Lower the learning rate, or "
                 f"look at what the monitor said before. {self.checkpoints.advice()}"
             )

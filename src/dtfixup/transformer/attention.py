@@ -1,7 +1,7 @@
 """Multi-head self-attention, Eq. 1-2.
 
 `attend_plain` is the textbook form, the oracle; otherwise PyTorch's fused attention computes the same.
-Legend: B batch, H heads, L length, D width, Z width of a head (d_z).
+Legend: B batch, H heads, L length, Q vectors that ask, D width, Z width of a head (d_z).
 """
 
 from collections.abc import Sequence
@@ -35,9 +35,13 @@ class Attention(nn.Module):
 
     def forward(self, x_BLD: Tensor, keep_BL: Tensor | None = None) -> Tensor:
         """z w, with z from Eq. 2; positions with keep False are attended to by nobody."""
-        q_BHLZ, k_BHLZ, v_BHLZ = (self.split(project(x_BLD)) for project in (self.query, self.key, self.value))
+        return self.attend(x_BLD, x_BLD, keep_BL)
+
+    def attend(self, asking_BQD: Tensor, x_BLD: Tensor, keep_BL: Tensor | None) -> Tensor:
+        """[B, Q, D]: the same for some vectors alone, which attend to all x."""
+        q_BHQZ, k_BHLZ, v_BHLZ = map(self.split, (self.query(asking_BQD), self.key(x_BLD), self.value(x_BLD)))
         attend = attend_plain if self.kernel is Kernel.PLAIN else attend_fused
-        return self.output(self.merge(attend(q_BHLZ, k_BHLZ, v_BHLZ, keep_BL)))  # w of Eq. 3
+        return self.output(self.merge(attend(q_BHQZ, k_BHLZ, v_BHLZ, keep_BL)))  # w of Eq. 3
 
     def split(self, x_BLD: Tensor) -> Tensor:
         return x_BLD.unflatten(-1, (self.heads, -1)).transpose(1, 2)

@@ -86,14 +86,20 @@ class TransformerLayer(nn.Module):
         relation_BLL: Tensor | None = None,
         *,
         checked: bool = False,
+        first_only: bool = False,
     ) -> Tensor:
-        """One layer; `checked` says that the relation ids are known to be in range."""
+        """One layer; `checked` says that the relation ids are known to be in range.
+
+        `first_only` lets a vanilla layer compute the y of the first x alone, [B, 1, D].
+        """
         if self._joins_in_kernel(x_BLD):
             x_BLD = self.attention(x_BLD, keep_BL, relation_BLL, checked=checked, add_input=True)
             return self._fused_mlp(x_BLD)
         inner_BLD = self.attention_residual.enter(x_BLD)
         if self.relation_aware:
             attended_BLD = self.attention(inner_BLD, keep_BL, relation_BLL, checked=checked)
+        elif first_only:
+            x_BLD, attended_BLD = x_BLD[:, :1], self.attention.attend(inner_BLD[:, :1], inner_BLD, keep_BL)
         else:
             attended_BLD = self.attention(inner_BLD, keep_BL)
         x_BLD = self.attention_residual.leave(x_BLD, self.dropout(attended_BLD))  # Eq. 3

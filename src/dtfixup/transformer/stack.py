@@ -30,8 +30,18 @@ class TransformerStack(nn.Module):
         self.layers = nn.ModuleList(TransformerLayer(config, self.strategy) for _ in range(config.layers))
         self.final_norm = nn.LayerNorm(config.dim) if self.strategy.norm is NormPlacement.PRE else None
 
-    def forward(self, x_BLD: Tensor, keep_BL: Tensor | None = None, relation_BLL: Tensor | None = None) -> Tensor:
-        """y for every x. `keep_BL` is True for real vectors, False for padding."""
+    def forward(
+        self,
+        x_BLD: Tensor,
+        keep_BL: Tensor | None = None,
+        relation_BLL: Tensor | None = None,
+        *,
+        first_only: bool = False,
+    ) -> Tensor:
+        """y for every x. `keep_BL` is True for real vectors, False for padding.
+
+        `first_only` gives [B, 1, D], the y of the first x: the last layer of a vanilla stack computes no other.
+        """
         if x_BLD.ndim != 3 or x_BLD.shape[-1] != self.config.dim:
             raise ConfigError(f"the stack takes [B, L, {self.config.dim}], got {tuple(x_BLD.shape)}")
         if keep_BL is not None and keep_BL.shape != x_BLD.shape[:2]:
@@ -41,8 +51,10 @@ class TransformerStack(nn.Module):
         if self.config.relations:
             relation_BLL = self._ready_relations(x_BLD, relation_BLL)
         x_BLD = self.input_dropout(x_BLD)
-        for layer in self.layers:
-            x_BLD = layer(x_BLD, keep_BL, relation_BLL, checked=True)
+        for place, layer in enumerate(self.layers, start=1):
+            is_last = place == len(self.layers)
+            x_BLD = layer(x_BLD, keep_BL, relation_BLL, checked=True, first_only=first_only and is_last)
+        x_BLD = x_BLD[:, :1] if first_only else x_BLD
         return x_BLD if self.final_norm is None else self.final_norm(x_BLD)
 
     def _ready_relations(self, x_BLD: Tensor, relation_BLL: Tensor | None) -> Tensor:

@@ -1,0 +1,130 @@
+"""How long `Reader.answer` takes for one question with four options, and what it would take without its short cuts.
+
+`python benchmarks/reading_answer.py [--model DIR] [--questions N] [--json FILE]`. Without a model, one of the `minilm`
+preset with fresh weights, which takes as long as a trained one. The questions are made up here, as long as
+ReClor's. Each is answered in four ways in turn, so that whatever else the machine does falls on all alike:
+
+- `whole`: the last layer for every token, lengths padded to a multiple of 8;
+- `whole, unpadded`: the same without that padding;
+- `answer`: the last layer for the first token alone, which is how it is used;
+- `answer, bf16`: the same with `precision="bf16"`.
+"""
+
+import argparse
+import json
+import random
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+import torch
+
+from dtfixup import dt_fixup_, initialise_free_
+from dtfixup.encoders import load_encoder
+from dtfixup.reading.answers import Reader
+from dtfixup.reading.examples import ReadingExample
+from dtfixup.reading.model import ReadingModel
+from dtfixup.reading.presets import minilm
+from dtfixup.reading.tokens import ReadingCorpus, tokenise
+
+WHO = ("The council", "Our neighbour", "A group of engineers", "The museum", "Every farmer in the valley")
+DOES = ("claims that", "has reason to doubt that", "reported last year that", "cannot explain why", "assumes that")
+WHAT = (
+    "fewer people cross the old bridge now that the ferry runs twice as often",
+    "most visitors who read the guide beforehand stay longer than those who do not",
+    "the price of timber rose although more of it was cut than in any year before",
+    "children who learn an instrument do better in tests that have nothing to do with music",
+    "the new lamps use less power, and yet the bill for the street has not become smaller",
+)
+THEN = ("Therefore", "However", "It follows that", "For the same reason", "On the other hand")
+QUESTION = "Which one of the following, if true, most seriously weakens the argument?"
+
+
+def questions(count: int) -> list[ReadingExample]:
+    """Passages of many lengths with a question and four options, as tests of reasoning have them."""
+    stream = random.Random(0)
+
+    def sentence() -> str:
+        return f"{stream.choice(WHO)} {stream.choice(DOES)} {stream.choice(WHAT)}."
+
+    made = []
+    for number in range(count):
+        passage = sentence()
+        while len(passage.split()) < stream.randint(45, 115):
+            passage += f" {stream.choice(THEN)}, {sentence()[0].lower()}{sentence()[1:]}"
+        options = stream.sample(WHAT, 4)
+        made.append(ReadingExample(passage, QUESTION, tuple(options), None, str(number)))
+    return made
+
+
+def fresh_model() -> ReadingModel:
+    torch.manual_seed(0)
+    model = ReadingModel(minilm().model, load_encoder())
+    assert model.stack is not None
+    initialise_free_(model, stack=model.stack, loaded=[model.encoder])
+    dt_fixup_(model.stack, 12.0)
+    return model.eval()
+
+
+@torch.no_grad()
+def whole(model: ReadingModel, example: ReadingExample, *, padded: bool) -> list[float]:
+    """The probabilities with the stack's outputs for all tokens, of which one is used."""
+    tokens = tokenise([example], model.encoder.tokenizer, max_tokens=model.config.max_tokens)
+    shape = tokens.padded_shape_of([0]) if padded else tokens.shape_of([0])
+    batch = ReadingCorpus(tokens).assemble(torch.tensor([0]), shape)
+    sequences = (batch.token_BOT, batch.token_keep_BOT, batch.second_BOT)
+    state_XTD = model.read(*(each.flatten(0, 1) for each in sequences))
+    return model.score(state_XTD[:, 0])[:, 0].double().softmax(0).tolist()
+
+
+def furthest(one: Sequence[Sequence[float]], other: Sequence[Sequence[float]]) -> float:
+    """The largest difference of two probabilities of the same option."""
+    return float(np.abs(np.asarray(one) - np.asarray(other)).max())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--model", type=Path)
+    parser.add_argument("--questions", type=int, default=60)
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    reader = Reader(fresh_model()) if options.model is None else Reader.load(options.model)
+    model, rough = reader.model, Reader(reader.model, "bf16")
+    ways: dict[str, Callable[[ReadingExample], object]] = {
+        "whole": lambda example: whole(model, example, padded=True),
+        "whole, unpadded": lambda example: whole(model, example, padded=False),
+        "answer": lambda example: reader.answer(example.context, example.question, example.answers),
+        "answer, bf16": lambda example: rough.answer(example.context, example.question, example.answers),
+    }
+    asked = questions(options.questions)
+    warm_up = asked[:3]
+    before = [whole(model, example, padded=True) for example in warm_up]
+    differences = [furthest(before, each.answer_all(warm_up)) for each in (reader, rough)]
+    milliseconds: dict[str, list[float]] = {name: [] for name in ways}
+    for example in asked:
+        for name, answer in ways.items():
+            started = time.perf_counter()
+            answer(example)
+            milliseconds[name].append(1000 * (time.perf_counter() - started))
+    tokens = tokenise(asked, model.encoder.tokenizer, max_tokens=model.config.max_tokens)
+    print(
+        f"{len(asked)} questions, {tokens.length_N.mean():.0f} tokens an option, {model.config.layers} new layers, "
+        f"{torch.get_num_threads()} threads"
+    )
+    print(f"  probabilities differ from the whole's by {differences[0]:.1g} at most, in bf16 by {differences[1]:.1g}")
+    metrics: dict[str, float] = {}
+    for name, taken in milliseconds.items():
+        key = name.replace(", ", "_")
+        metrics[f"{key}_p50_ms"], metrics[f"{key}_p95_ms"] = median(taken), sorted(taken)[int(0.95 * (len(taken) - 1))]
+        pairs = zip(taken, milliseconds["whole"], strict=True)
+        metrics[f"{key}_ratio"] = median(one / before for one, before in pairs)
+        print(f"  {name:18} p50 {metrics[f'{key}_p50_ms']:6.1f} ms  p95 {metrics[f'{key}_p95_ms']:6.1f} ms  "
+              f"{metrics[f'{key}_ratio']:.2f} x whole")  # fmt: skip
+    if options.json:
+        options.json.write_text(json.dumps(metrics, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,205 @@
+"""The runs of the ReClor experiments: tables 4 and 5 of the paper, and the tuning before them.
+
+In: examples, and a configuration to start from. Out: lists of `Run`s for `sweep.run_sweep`. `main` compares no new
+layers, standard layers and DT-Fixup layers, `depth` the strategies at several depths; both evaluate on val. `tune`
+tries learning rates, dropout and warm-up on training examples that are held out; what was chosen is the table `CHOSEN`.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from itertools import product
+from pathlib import Path
+
+from rich.console import Console
+
+from dtfixup.experiments.provenance import RESULT
+from dtfixup.experiments.reading_run import ReadingSource, train_reading
+from dtfixup.experiments.sweep import Content, Run
+from dtfixup.files import read_json
+from dtfixup.reading.presets import ReadingRunConfig, minilm
+
+NO_LAYERS = "no new layers"
+"""In place of a strategy: the linear layer on the encoder itself."""
+MAIN, DEPTH, TUNE = "reclor-main", "reclor-depth", "reclor-tune"
+DEPTHS = (4, 8, 16, 24)
+TUNE_SEED, HELD_OUT = 1, 0.1
+_ENCODER_COST = 5.0  # the time that encoder and head take in a step, in new layers
+
+
+class Part(StrEnum):
+    """What to run."""
+
+    MAIN = "main"
+    DEPTH = "depth"
+    TUNE = "tune"
+    ALL = "all"
+    """Main and depth: what is published. Tuning comes before it."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What is tuned; the defaults are the preset's."""
+
+    learning_rate: float = 3e-4
+    """Of the new layers and the linear layer."""
+    encoder_rate: float = 3e-5
+    """Of the encoder."""
+    dropout: float = 0.4
+    """On the stack's input."""
+    warmup: float = 0.0
+    """Share of the updates in which the rate rises. Fine-tuning with layer norms has a tenth as a rule."""
+
+
+CHOSEN: Mapping[str, Mapping[int, Settings]] = {
+    NO_LAYERS: {0: Settings(warmup=0.1)},
+    "standard": {4: Settings(warmup=0.1)},
+    "pre-ln": {4: Settings(warmup=0.1)},
+    "dt-fixup": {4: Settings()},
+}
+"""For each strategy, from which depth on to train with which settings."""
+
+_RATES = (1e-4, 3e-4, 6e-4)
+_GRID: Sequence[tuple[str, int, Sequence[Settings]]] = (
+    (NO_LAYERS, 0, [Settings(encoder_rate=rate, warmup=0.1) for rate in (1e-5, 3e-5, 1e-4)]),
+    ("dt-fixup", 4, [Settings(rate, dropout=dropout) for rate, dropout in product(_RATES, (0.1, 0.4))]),
+    (
+        "standard",
+        4,
+        [
+            *(Settings(rate, dropout=dropout, warmup=0.1) for rate, dropout in product(_RATES, (0.1, 0.4))),
+            Settings(warmup=0.3),
+        ],
+    ),
+    ("dt-fixup", 16, [Settings(rate) for rate in _RATES]),
+    ("standard", 16, [Settings(rate, warmup=0.1) for rate in (3e-5, 1e-4, 3e-4)]),
+    ("pre-ln", 16, [Settings(rate, warmup=0.1) for rate in _RATES]),
+)
+"""Strategy, depth, and the settings to try: the deep ones apart, because what trains 4 layers may break 16."""
+
+
+def chosen(strategy: str, layers: int) -> Settings:
+    """The settings of the largest depth in the table that is not larger than this one."""
+    known = CHOSEN[strategy]
+    return known[max((depth for depth in known if depth <= layers), default=min(known))]
+
+
+def runs_of(
+    part: Part | str,
+    source: ReadingSource,
+    *,
+    base: ReadingRunConfig | None = None,
+    seeds: int | None = None,
+    command: str = "",
+) -> list[Run]:
+    """The runs of a part, first seed first, so that a sweep that ends early has something of everything.
+
+    Args:
+        part: which runs.
+        source: the examples.
+        base: configuration to start from; the `minilm` preset by default.
+        seeds: of every variant, instead of 5 in `main`, 3 in `depth` and 2 of its pre-LN.
+        command: what the result files say they were made by.
+    """
+    make = _Maker(source, base or minilm(), command)
+    lists = {
+        Part.MAIN: [make.main_runs],
+        Part.DEPTH: [make.depth_runs],
+        Part.TUNE: [make.tune_runs],
+        Part.ALL: [make.main_runs, make.depth_runs],
+    }
+    return [run for runs in lists[Part(part)] for run in runs(seeds)]
+
+
+@dataclass(frozen=True)
+class _Maker:
+    source: ReadingSource
+    base: ReadingRunConfig
+    command: str
+
+    def main_runs(self, seeds: int | None = None) -> list[Run]:
+        """Table 4."""
+        variants = [(NO_LAYERS, 0), ("standard", 4), ("dt-fixup", 4)]
+        return [
+            self._run(MAIN, strategy, layers, chosen(strategy, layers), seed)
+            for seed in range(1, (seeds or 5) + 1)
+            for strategy, layers in variants
+        ]
+
+    def depth_runs(self, seeds: int | None = None) -> list[Run]:
+        """The ReClor half of table 5, and pre-LN beside it. What `main` has trained is found by its configuration."""
+        variants = [(strategy, layers, seeds or 3) for layers in DEPTHS for strategy in ("standard", "dt-fixup")]
+        variants += [("pre-ln", layers, seeds or 2) for layers in (16, 24)]
+        return [
+            self._run(DEPTH, strategy, layers, chosen(strategy, layers), seed)
+            for seed in range(1, max(count for _, _, count in variants) + 1)
+            for strategy, layers, count in variants
+            if seed <= count
+        ]
+
+    def tune_runs(self, seeds: int | None = None) -> list[Run]:
+        """The grid, on held-out training examples; val is not looked at."""
+        tuning = replace(self, base=replace(self.base, hold_out=HELD_OUT))
+        return [
+            tuning._run(TUNE, strategy, layers, settings, seed)
+            for seed in range(TUNE_SEED, TUNE_SEED + (seeds or 1))
+            for strategy, layers, grid in _GRID
+            for settings in grid
+        ]
+
+    def _run(self, experiment: str, strategy: str, layers: int, settings: Settings, seed: int) -> Run:
+        config = configure(self.base, strategy, layers, settings, seed, len(self.source.data.train))
+        variant = strategy.replace(" ", "-") if strategy == NO_LAYERS else f"{strategy}-n{layers}"
+        if experiment == TUNE:
+            rates = f"lr{_short(settings.learning_rate)}-enc{_short(settings.encoder_rate)}"
+            variant += f"-{rates}-drop{settings.dropout:g}-warm{settings.warmup:g}"
+
+        def train(folder: Path, resume: bool) -> Content | None:
+            name, quiet = f"{experiment}-{variant}", Console(quiet=True)
+            done = train_reading(
+                config, self.source, folder, name=name, command=self.command, resume=resume, console=quiet
+            )
+            content: Content | None = read_json(folder / RESULT) if done.metrics else None
+            return content
+
+        return Run(
+            experiment,
+            variant,
+            seed,
+            config,
+            self.source.data.data_hash,
+            train,
+            metric="held_out_accuracy" if config.hold_out else "val_accuracy",
+            cost=(_ENCODER_COST + layers) * config.training.epochs,
+            command=self.command,
+        )
+
+
+def configure(
+    base: ReadingRunConfig, strategy: str, layers: int, settings: Settings, seed: int, examples: int
+) -> ReadingRunConfig:
+    """The configuration of one run on so many training examples."""
+    training = base.training
+    updates = training.epochs * -(-examples // (training.batch_size * training.accumulate))
+    model = replace(base.model, layers=layers, input_dropout=settings.dropout)
+    return replace(
+        base,
+        encoder_factor=settings.encoder_rate / settings.learning_rate,
+        model=model if strategy == NO_LAYERS else replace(model, strategy=strategy),
+        training=replace(
+            training,
+            seed=seed,
+            warmup=round(settings.warmup * updates),
+            update=replace(training.update, learning_rate=settings.learning_rate),
+        ),
+    )
+
+
+def _short(rate: float) -> str:
+    """As people write it.
+
+    >>> _short(3e-4), _short(2.5e-5)
+    ('3e-4', '2.5e-5')
+    """
+    digits, _, power = f"{rate:.2e}".partition("e")
+    return f"{float(digits):g}e{int(power)}"

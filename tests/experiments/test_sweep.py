@@ -1,0 +1,298 @@
+"""Sweeps: what is trained, what is not trained again, and what is left behind when something ends early."""
+
+import io
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from dtfixup.errors import DivergedError, TrainingError
+from dtfixup.experiments.sweep import Outcome, Run, State, read_sweep, run_sweep, sweep_table
+from dtfixup.files import read_json, write_json
+
+Train = Callable[[Path, bool], Any]
+
+
+@dataclass(frozen=True)
+class Toy:
+    """A configuration."""
+
+    layers: int = 2
+    seed: int = 1
+
+
+def result(value: float, seconds: float = 1.0) -> dict[str, Any]:
+    return {"name": "toy", "seed": 1, "wall_seconds": seconds, "metrics": {"accuracy": value}, "curve": []}
+
+
+class Trained:
+    """Trains by noting that it was asked to."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+
+    def run(
+        self,
+        layers: int = 2,
+        seed: int = 1,
+        *,
+        train: Train | None = None,
+        experiment: str = "toy",
+        cost: float = 1.0,
+        seconds: float = 1.0,
+        data_hash: str = "data",
+    ) -> Run:
+        def note(folder: Path, resume: bool) -> Any:
+            self.names.append(made.name)
+            return result(10.0 * layers, seconds) if train is None else train(folder, resume)
+
+        config = Toy(layers, seed)
+        made = Run(experiment, f"n{layers}", seed, config, data_hash, note, "accuracy", cost, command="made by a test")
+        return made
+
+
+@pytest.fixture
+def trained() -> Trained:
+    return Trained()
+
+
+def sweep(runs: list[Run], out: Path, **how: Any) -> tuple[list[Outcome], str]:
+    console = Console(file=io.StringIO(), width=150)
+    outcomes = run_sweep(runs, out, console=console, **how)
+    assert isinstance(console.file, io.StringIO)
+    return outcomes, console.file.getvalue()
+
+
+def fail(error: Exception) -> Train:
+    def train(folder: Path, resume: bool) -> None:
+        raise error
+
+    return train
+
+
+def test_every_run_gets_a_file_in_order(trained: Trained, tmp_path: Path) -> None:
+    runs = [trained.run(layers, seed) for seed in (1, 2) for layers in (4, 2)]
+    outcomes, shown = sweep(runs, tmp_path)
+    assert trained.names == ["toy-n4-seed1", "toy-n2-seed1", "toy-n4-seed2", "toy-n2-seed2"]
+    assert [each.state for each in outcomes] == [State.FINISHED] * 4
+    content = read_json(tmp_path / "toy-n4-seed2.json")
+    assert content["metrics"] == {"accuracy": 40.0}
+    assert (content["experiment"], content["variant"], content["state"]) == ("toy", "n4", "finished")
+    assert content == outcomes[2].content
+    assert "[2/4] toy-n2-seed1: finished  accuracy 20.00  1.0 s" in shown, "without a terminal, a line for each run"
+    assert "4 finished" in shown
+
+
+def test_finished_runs_are_not_repeated(trained: Trained, tmp_path: Path) -> None:
+    sweep([trained.run(2)], tmp_path)
+    before = (tmp_path / "toy-n2-seed1.json").stat().st_mtime_ns
+    outcomes, _ = sweep([trained.run(4), trained.run(2)], tmp_path)
+    assert trained.names == ["toy-n2-seed1", "toy-n4-seed1"]
+    assert [each.value for each in outcomes] == [40.0, 20.0]
+    assert (tmp_path / "toy-n2-seed1.json").stat().st_mtime_ns == before
+
+
+@pytest.mark.parametrize("changes", [{"data_hash": "other"}, {"config": Toy(layers=3)}, {"seed": 7}])
+def test_a_changed_run_has_another_key(changes: dict[str, Any], trained: Trained) -> None:
+    run = trained.run()
+    assert replace(run, **changes).key != run.key
+    assert replace(run, experiment="other", variant="other", cost=9.0).key == run.key
+
+
+def test_a_changed_configuration_is_trained_anew_and_said(trained: Trained, tmp_path: Path) -> None:
+    sweep([trained.run(2)], tmp_path)
+    changed = replace(trained.run(2), config=Toy(layers=3))
+    _, shown = sweep([changed], tmp_path)
+    assert trained.names == ["toy-n2-seed1"] * 2
+    assert "toy-n2-seed1: configuration or data have changed since its result was written" in shown
+    assert "it is trained anew" in shown
+    assert read_json(tmp_path / "toy-n2-seed1.json")["key"] == changed.key
+    assert read_json(tmp_path / "outdated" / "toy-n2-seed1.json")["key"] == trained.run(2).key, "nothing is lost"
+
+
+def test_a_run_of_another_experiment_is_reused(trained: Trained, tmp_path: Path) -> None:
+    sweep([trained.run(2, experiment="main")], tmp_path)
+    stale = tmp_path / "depth-n2-seed1.json"
+    write_json(stale, {"key": "older", "state": "finished", "variant": "n2", "experiment": "depth"})
+    outcomes, shown = sweep(
+        [trained.run(2, experiment="depth"), trained.run(4), trained.run(4, experiment="again")], tmp_path
+    )
+    assert trained.names == ["main-n2-seed1", "toy-n4-seed1"]
+    assert [each.value for each in outcomes] == [20.0, 40.0, 40.0]
+    assert not stale.exists(), "its numbers are of another configuration"
+    assert "another experiment has trained it since" in shown
+    assert len(read_sweep(tmp_path)) == 2
+
+
+def test_a_run_that_diverged_is_a_result(trained: Trained, tmp_path: Path) -> None:
+    broken = trained.run(2, train=fail(DivergedError("20 updates in a row were skipped")))
+    outcomes, _ = sweep([broken, trained.run(4)], tmp_path)
+    assert [each.state for each in outcomes] == [State.DIVERGED, State.FINISHED]
+    content = read_json(tmp_path / "toy-n2-seed1.json")
+    assert content["reason"] == "20 updates in a row were skipped"
+    assert (content["metrics"], content["config"]) == ({}, {"layers": 2, "seed": 1})
+    assert {"commit", "hardware", "wall_seconds", "data_hash", "command", "seed"} <= content.keys()
+    sweep([broken], tmp_path)
+    assert trained.names == ["toy-n2-seed1", "toy-n4-seed1"]
+
+
+@pytest.mark.parametrize("error", [TrainingError("out of memory"), KeyError("a mistake")])
+def test_a_run_that_failed_otherwise_is_told_and_tried_again(
+    error: Exception, trained: Trained, tmp_path: Path
+) -> None:
+    outcomes, shown = sweep([trained.run(2, train=fail(error)), trained.run(4)], tmp_path)
+    assert [each.state for each in outcomes] == [State.FAILED, State.FINISHED]
+    reason = f"{type(error).__name__}: {error}"
+    assert read_json(tmp_path / "toy-n2-seed1.json")["reason"] == reason
+    assert f"toy-n2-seed1 failed: {reason}" in shown
+    outcomes, shown = sweep([trained.run(2), trained.run(4)], tmp_path)
+    assert [each.state for each in outcomes] == [State.FINISHED] * 2
+    assert trained.names == ["toy-n2-seed1", "toy-n4-seed1", "toy-n2-seed1"]
+    assert f"it had failed ({reason}); it is trained anew" in shown
+
+
+def test_a_stop_ends_the_sweep_and_says_what_is_left(trained: Trained, tmp_path: Path) -> None:
+    stopped = trained.run(4, train=lambda folder, resume: None)
+    outcomes, shown = sweep([trained.run(2, seconds=20.0), stopped, trained.run(8, cost=3.0)], tmp_path)
+    assert [each.state for each in outcomes] == [State.FINISHED, State.LEFT, State.WAITING]
+    assert not (tmp_path / "toy-n4-seed1.json").exists()
+    assert "2 runs are left, about 80 s: the same command goes on with them" in shown
+
+
+def test_what_does_not_fit_into_the_time_is_not_started(trained: Trained, tmp_path: Path) -> None:
+    runs = [
+        trained.run(2, seconds=40.0, cost=4.0),
+        trained.run(4, seconds=90.0, cost=9.0),
+        trained.run(8, cost=20.0),
+        trained.run(16, cost=5.0),
+    ]
+    outcomes, shown = sweep(runs, tmp_path, budget_seconds=100.0)
+    assert [each.state for each in outcomes] == [State.FINISHED, State.FINISHED, State.LEFT, State.FINISHED]
+    assert "1 runs are left, about 200 s" in shown
+    outcomes, _ = sweep(runs, tmp_path, budget_seconds=0.0)
+    assert outcomes[2].state is State.LEFT
+    outcomes, _ = sweep(runs, tmp_path)
+    assert outcomes[2].state is State.FINISHED
+
+
+def test_weights_go_when_a_run_is_finished_and_logs_stay(trained: Trained, tmp_path: Path) -> None:
+    def train(folder: Path, resume: bool) -> Any:
+        (folder / "checkpoints").mkdir()
+        for name in ("checkpoints/step-00000007.safetensors", "last.safetensors", "best.safetensors", "steps.jsonl"):
+            (folder / name).write_text("x")
+        return result(1.0)
+
+    sweep([trained.run(2, train=train)], tmp_path, work=tmp_path / "work")
+    left = {file.name for file in (tmp_path / "work" / "toy-n2-seed1").rglob("*")}
+    assert left == {"steps.jsonl", "sweep.json"}
+    sweep([trained.run(4, train=train)], tmp_path, keep_weights=True)
+    assert (tmp_path / "runs" / "toy-n4-seed1" / "last.safetensors").exists()
+
+
+def test_a_checkpoint_is_gone_on_from_if_it_is_of_this_run(trained: Trained, tmp_path: Path) -> None:
+    resumed: list[bool] = []
+
+    def stop(folder: Path, resume: bool) -> None:
+        resumed.append(resume)
+        if not resume:
+            assert not (folder / "rubbish").exists()
+            (folder / "rubbish").touch()
+        (folder / "checkpoints").mkdir(exist_ok=True)
+        (folder / "checkpoints" / "step-00000007.safetensors").touch()
+
+    run = trained.run(2, train=stop)
+    for each in (run, run, replace(run, config=Toy(layers=5))):
+        sweep([each], tmp_path)
+    assert resumed == [False, True, False]
+    (tmp_path / "runs" / "toy-n2-seed1" / "checkpoints" / "step-00000007.safetensors").unlink()
+    sweep([replace(run, config=Toy(layers=5))], tmp_path)
+    assert resumed == [False, True, False, False], "there is nothing to go on from"
+
+
+def test_a_sweep_survives_being_killed(tmp_path: Path) -> None:
+    """The second run kills its process once; what was finished before stays, and no file is half written."""
+    program = textwrap.dedent(
+        """
+        import os, signal, sys
+        from dataclasses import dataclass
+        from pathlib import Path
+        from dtfixup.experiments.sweep import Run, run_sweep
+
+        @dataclass(frozen=True)
+        class Toy:
+            seed: int
+
+        out = Path(sys.argv[1])
+
+        def run(seed):
+            def train(folder, resume):
+                with (out / "trained.txt").open("a") as file:
+                    file.write(f"{seed}\\n")
+                if seed == 2 and not (out / "killed").exists():
+                    (out / "killed").touch()
+                    (folder / "half").write_text("written")
+                    os.kill(os.getpid(), signal.SIGKILL)
+                assert not (folder / "half").exists()
+                return {"seed": seed, "wall_seconds": 1.0, "metrics": {"m": 1.0}}
+            return Run("toy", "v", seed, Toy(seed), "data", train, "m")
+
+        run_sweep([run(seed) for seed in (1, 2, 3)], out)
+        """
+    )
+    command = [sys.executable, "-c", program, str(tmp_path)]
+    first = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert first.returncode == -signal.SIGKILL
+    assert [each["seed"] for each in read_sweep(tmp_path)] == [1]
+    second = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "3 finished" in second.stdout
+    assert (tmp_path / "trained.txt").read_text().split() == ["1", "2", "2", "3"]
+
+
+@given(
+    states=st.lists(st.sampled_from([State.FINISHED, State.WAITING]), min_size=1, max_size=30),
+    room=st.integers(-3, 40),
+    data=st.data(),
+)
+def test_the_live_table_shows_the_running_row_whatever_the_room(
+    states: list[State], room: int, data: st.DataObject
+) -> None:
+    at = data.draw(st.integers(0, len(states) - 1))
+    outcomes = [
+        Outcome(Run("e", f"v{place}", 1, Toy(), "", fail(KeyError()), "m"), state) for place, state in enumerate(states)
+    ]
+    outcomes[at].state, outcomes[at].began = State.RUNNING, time.monotonic()
+    shown = sweep_table(outcomes, room)
+    assert f"v{at}" in list(shown.columns[0].cells)
+    assert shown.row_count == min(len(states), max(room, 1))
+
+
+def test_on_a_terminal_the_table_is_live(trained: Trained, tmp_path: Path) -> None:
+    screen = io.StringIO()
+    console = Console(file=screen, force_terminal=True, width=100, height=40)
+
+    def train(folder: Path, resume: bool) -> Any:
+        time.sleep(0.6)  # longer than the table takes to be drawn again
+        return result(33.3)
+
+    run_sweep([trained.run(2, train=train)], tmp_path, console=console)
+    assert "running" in screen.getvalue()
+    assert "33.3" in screen.getvalue()
+
+
+def test_other_files_in_the_folder_are_left_alone(trained: Trained, tmp_path: Path) -> None:
+    (tmp_path / "list.json").write_text("[1]")
+    (tmp_path / "other.json").write_text('{"metrics": {}}')
+    sweep([trained.run(2)], tmp_path)
+    assert len(read_sweep(tmp_path)) == 1
+    assert {file.name for file in tmp_path.glob("*.json")} == {"list.json", "other.json", "toy-n2-seed1.json"}
+    assert not list(tmp_path.glob(".*")), "nothing temporary is left"

@@ -1,0 +1,72 @@
+"""The examples for one's own CSV files: they run as they stand, they learn, and the README shows their lines."""
+
+import csv
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PLACES = ("garden", "kitchen", "harbour", "library", "station", "market", "church", "stable")
+COLOURS = ("red", "green", "blue", "yellow", "white")
+THINGS = ("boat", "door", "lamp", "coat", "cup", "wheel")
+
+
+def sentences(file: Path) -> None:
+    """Praise and blame: a fair coin is right half the time."""
+    rows = [("text", "label")]
+    for place in PLACES:
+        for thing in THINGS:
+            rows += [
+                (f"I love the {thing} in the {place}.", "praise"),
+                (f"I hate the {thing} in the {place}.", "blame"),
+            ]
+    write(file, rows)
+
+
+def questions(file: Path) -> None:
+    """The right answer stands in the passage: one of two."""
+    rows = [("context", "question", "answer_0", "answer_1", "label")]
+    for number, (place, thing) in enumerate((place, thing) for place in PLACES for thing in THINGS):
+        right, wrong = (COLOURS[(number + shift) % len(COLOURS)] for shift in range(2))
+        answers = [f"It is {wrong}."]
+        answers.insert(number % 2, f"It is {right}.")
+        rows.append((f"The {thing} in the {place} is {right}.", "Which colour?", *answers, str(number % 2)))
+    write(file, rows)
+
+
+def write(file: Path, rows: list[tuple[str, ...]]) -> None:
+    with file.open("w", newline="", encoding="utf-8") as stream:
+        csv.writer(stream).writerows(rows)
+
+
+@pytest.mark.parametrize(
+    ("name", "make", "chance", "epochs"),
+    [("classify_csv", sentences, 50, 4), ("multiple_choice_csv", questions, 50, 5)],
+)
+def test_an_example_learns_from_a_csv_file(name: str, make: object, chance: int, epochs: int, tmp_path: Path) -> None:
+    assert callable(make)
+    make(tmp_path / "own.csv")
+    file = ROOT / "examples" / f"{name}.py"
+    command = [sys.executable, str(file), str(tmp_path / "own.csv"), str(tmp_path / "model"), "2", str(epochs)]
+    one_thread = {**os.environ, "OMP_NUM_THREADS": "1"}  # two threads wait for each other on a machine that is busy
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=one_thread)
+    assert done.returncode == 0, done.stderr
+    found = re.search(r"has not seen: (\d+\.\d) %", done.stdout)
+    assert found, done.stdout
+    assert float(found[1]) > chance + 25
+    assert (tmp_path / "model" / "last.safetensors").is_file()
+
+
+@pytest.mark.parametrize("name", ["classify_csv", "multiple_choice_csv"])
+def test_the_readme_shows_the_lines_of_an_example(name: str) -> None:
+    source = (ROOT / "examples" / f"{name}.py").read_text(encoding="utf-8")
+    code = [line for line in source.split('"""')[2].splitlines() if line.strip()]
+    assert len(code) <= 10
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```py\n(.*?)^```", readme, re.DOTALL | re.MULTILINE)
+    shown = [[line for line in block.splitlines() if line.strip()] for block in blocks]
+    assert code in shown
