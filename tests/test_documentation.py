@@ -34,6 +34,7 @@ def test_the_python_of_the_documentation_runs(
         "README.md",
         "docs/method.md",
         "docs/sql.md",
+        "docs/ask.md",
         "docs/execution.md",
         "docs/reading.md",
         "docs/sql-sp.md",

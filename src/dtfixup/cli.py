@@ -10,7 +10,7 @@ from jsonargparse import auto_cli
 from rich.console import Console
 from rich.markup import escape
 
-from dtfixup import cli_reading, cli_results, cli_sql, cli_train
+from dtfixup import cli_ask, cli_reading, cli_results, cli_sql, cli_train
 from dtfixup.errors import ConfigError, DtFixupError
 from dtfixup.files import write_json
 
@@ -78,7 +78,8 @@ _VERBS: Any = {
     "check": check,
     "demo": demo,
     "sql": {
-        "_help": "Text to SQL: link, prepare, train, predict, evaluate, score.",
+        "_help": "Text to SQL: ask, link, prepare, train, predict, evaluate, score.",
+        "ask": cli_ask.ask,
         "link": cli_sql.link,
         "prepare": cli_sql.prepare,
         "synthesise": cli_sql.synthesise,
@@ -98,10 +99,11 @@ _VERBS: Any = {
         "table": cli_reading.table,
     },
 }
-_MAIN_OPTION = {("sql", "link"): "--question"}
+_MAIN_OPTION = {("sql", "ask"): "--question", ("sql", "link"): "--question"}
 _WITH_FIELDS = (("sql", "train"), ("reading", "train"), ("reading", "depth"))
 _OTHER_NAMES = {verb: {"--config": "--fields"} for verb in _WITH_FIELDS}  # --config is jsonargparse's
 _FLAGS = {
+    ("sql", "ask"): {"--run", "--json", "--explain"},
     ("sql", "link"): {"--json"},
     ("sql", "train"): {"--resume"},
     ("reading", "train"): {"--resume"},

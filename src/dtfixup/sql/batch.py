@@ -96,7 +96,7 @@ class Corpus:
         encoder = prepared.index["encoder"]
         self._cls, self._sep, self._pad = (encoder[name] for name in ("cls", "sep", "pad"))
         self._arrays = {
-            name: torch.from_numpy(np.array(array)).to(self.device)
+            name: torch.from_numpy(_never_empty(name, array)).to(self.device)
             for name, array in prepared.arrays.items()
             if name not in _TEXTS
         }
@@ -344,6 +344,13 @@ class Corpus:
             "value_token_BVU": self._gather("value_token.id", token, token_keep, self._pad),
             "value_token_keep_BVU": token_keep,
         }
+
+
+def _never_empty(name: str, array: Array) -> Array:
+    """A copy that has a first row to be gathered and not kept: a question may come without steps and candidates."""
+    if name.endswith(".start"):
+        return np.append(array, array[-1]) if len(array) == 1 else np.array(array)
+    return np.array(array) if len(array) else np.zeros(1, array.dtype)
 
 
 _TEXTS = {"question", "questions.start", "query", "queries.start", "value_text", "value_texts.start"}

@@ -19,6 +19,7 @@ from dtfixup.sql.predictions import Prediction, literals_of, predictions_of
 from dtfixup.sql.prepared import Array, Prepared
 from dtfixup.sql.search import BeamSearch, Hypothesis
 from dtfixup.sql.shapes import rounded
+from dtfixup.sql.transitions import STEP_LIMIT
 
 MOST_TOKENS = 512
 """The longest window that is used, where an encoder could read longer ones: schemas are lists, not stories."""
@@ -38,11 +39,15 @@ def search_all(
     *,
     beam: int,
     batch_size: int = 128,
+    limit: int = STEP_LIMIT,
     progress: bool = False,
 ) -> list[list[Hypothesis]]:
-    """Derivations of every example, in the order given; examples of a like size are searched together."""
+    """Derivations of every example, in the order given; examples of a like size are searched together.
+
+    `limit` is the most steps of a derivation.
+    """
     by_size = np.lexsort((examples, corpus.sizes.column("tokens")[examples]))
-    search = BeamSearch(model, beam=beam)
+    search = BeamSearch(model, beam=beam, limit=limit)
     found: list[list[Hypothesis]] = [[] for _ in examples]
     starts = range(0, len(examples), batch_size)
     with evaluation_mode(model.modules()):

@@ -102,11 +102,22 @@ def reason_of(error: Exception, database: str | Path) -> str:
 def _failure(database: str | Path, url: URL, error: Exception) -> str:
     reason = reason_of(error, database)
     if url.get_backend_name() == "sqlite":
-        return f"{describe(database)} cannot be opened as a SQLite database: {reason}"
+        return f"{describe(database)} cannot be opened as a SQLite database: {reason}{_advice(reason)}"
     return (
         f"{describe(database)} cannot be reached: {reason}; check that the server runs, and the user, the password, "
         "the host, the port and the database in the URL"
     )
+
+
+def _advice(reason: str) -> str:
+    """What to do about a SQLite file that cannot be read."""
+    if "locked" in reason:
+        return "; another program is writing to it: wait until it has finished, or close it"
+    if "malformed" in reason:
+        return "; it is damaged: use a copy that is whole, or what `sqlite3 FILE .recover` saves of it"
+    if "not a database" in reason:
+        return f"; it is encrypted, damaged or of another kind: expected {FORMS}"
+    return ""
 
 
 def _url_of(database: str | Path) -> URL:

@@ -6,6 +6,7 @@ In: a question, its words and its links. Out: coloured text for a terminal, or J
 import json
 import unicodedata
 from collections.abc import Sequence
+from typing import Any
 
 from rich.text import Text
 
@@ -28,13 +29,13 @@ def render(question: str, words: Sequence[Word], links: Links, schema: Schema) -
     Of the partial names those are left out whose words say something better; of the values, the weak ones.
     """
     said = _best_of_words(links)
-    text = Text(_shown(question))
+    text = Text(shown(question))
     for position, style in said.items():
         text.stylize(_STYLES[style], words[position].start, words[position].end)
     for start, end, style, target in _notes(links, schema):
         if any(said[position] == style for position in range(start, end)):
             phrase = question[words[start].start : words[end - 1].end]
-            text.append("\n  ").append(_shown(phrase), _STYLES[style]).append(_shown(f" → {target}"))
+            text.append("\n  ").append(shown(phrase), _STYLES[style]).append(shown(f" → {target}"))
     text.append("\n\n")
     for style, look in _STYLES.items():
         text.append(style, look).append("  ")
@@ -42,7 +43,7 @@ def render(question: str, words: Sequence[Word], links: Links, schema: Schema) -
     return text
 
 
-def _shown(text: str) -> str:
+def shown(text: str) -> str:
     """The text with a blank for every control character: a terminal would obey it, and it would shift the colours."""
     return "".join(" " if unicodedata.category(character) == "Cc" else character for character in text)
 
@@ -79,12 +80,17 @@ def _name_of(link: NameLink, schema: Schema) -> str:
 
 
 def links_json(question: str, words: Sequence[Word], links: Links, schema: Schema) -> str:
-    """The words and all links as JSON; spans count words, and words say where they stand in the question."""
+    """The words and all links as JSON."""
+    return json.dumps(links_content(question, words, links, schema), indent=1)
+
+
+def links_content(question: str, words: Sequence[Word], links: Links, schema: Schema) -> dict[str, Any]:
+    """The words and all links, for JSON; spans count words, and words say where they stand in the question."""
 
     def phrase(start: int, end: int) -> str:
         return question[words[start].start : words[end - 1].end]
 
-    content = {
+    return {
         "question": question,
         "words": [{"text": word.text, "lemma": word.lemma, "start": word.start, "end": word.end} for word in words],
         "names": [
@@ -111,4 +117,3 @@ def links_json(question: str, words: Sequence[Word], links: Links, schema: Schem
             for link in links.values
         ],
     }
-    return json.dumps(content, indent=1)

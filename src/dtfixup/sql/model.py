@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from dtfixup.encoders import Encoder
+from dtfixup.encoders import Encoder, LeanEncoder
 from dtfixup.sql.batch import TABLE_KIND, Batch
 from dtfixup.sql.decoder import Decoder, DecoderConfig, LogProbabilities, Memory, is_possible
 from dtfixup.sql.grammar import VALUE_KINDS, Choice, Grammar, sql_grammar
@@ -57,7 +57,7 @@ class ModelConfig:
 class SqlSpModel(nn.Module):
     """Encoder, stack and decoder."""
 
-    def __init__(self, config: ModelConfig, encoder: Encoder, grammar: Grammar | None = None) -> None:
+    def __init__(self, config: ModelConfig, encoder: Encoder | LeanEncoder, grammar: Grammar | None = None) -> None:
         super().__init__()
         self.config = config
         self.encoder = encoder

@@ -5,7 +5,7 @@ In: `Hypothesis` of an example of a prepared dataset, and its schema. Out: SQL, 
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from dtfixup.errors import SqlError
@@ -25,6 +25,9 @@ class Prediction:
 
     sql: str
     score: float
+    """Log-probability of the derivation."""
+    tree: Node | None = field(default=None, compare=False, repr=False)
+    """What the text was written from, where that is known."""
 
 
 def likeliest(beams: Sequence[Sequence[Prediction]]) -> list[str]:
@@ -75,8 +78,9 @@ def predictions_of(
     made: dict[str, Prediction] = {}
     for hypothesis in found:
         try:
-            sql = writer.write(tree_from(hypothesis.actions, literals))
+            tree = tree_from(hypothesis.actions, literals)
+            sql = writer.write(tree)
         except SqlError:  # a literal that cannot stand in SQL text: the next hypothesis may do better
             continue
-        made.setdefault(sql, Prediction(sql, hypothesis.score))
+        made.setdefault(sql, Prediction(sql, hypothesis.score, tree))
     return list(made.values())

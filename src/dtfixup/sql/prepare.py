@@ -22,10 +22,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from dtfixup.errors import ConfigError, DataError, SqlError
 from dtfixup.files import package_digest, read_json, write_atomically
-from dtfixup.sql.assembly import assemble_parts
+from dtfixup.sql.assembly import assemble_parts, database_part, question_row
 from dtfixup.sql.content import open_content
 from dtfixup.sql.dataset import Dataset, Example, open_dataset
-from dtfixup.sql.grammar import kind_index, sql_grammar
+from dtfixup.sql.grammar import sql_grammar
 from dtfixup.sql.inputs import DatabaseInputs, describe_database, describe_question
 from dtfixup.sql.prepared import (
     ARRAYS,
@@ -41,11 +41,10 @@ from dtfixup.sql.schema import Schema
 from dtfixup.sql.sql_reader import SqlReader
 from dtfixup.sql.transitions import ApplyRule, SelectColumn, Step, steps_of
 from dtfixup.sql.tree import Literal
-from dtfixup.sql.values import Candidate, Source, covers
+from dtfixup.sql.values import Candidate, covers
 
 SPLITS = ("train", "dev")
 _PARTS = ".parts"
-_SOURCES = tuple(Source)
 _LIBRARIES = ("rapidfuzz", "simplemma", "sqlglot")
 
 
@@ -94,7 +93,6 @@ def prepare(
     _discard_other_parts(parts)
     made = _make_parts(dataset, examples, parts, workers or os.cpu_count() or 1, show_progress)
     arrays, index = assemble_parts(made, examples, tokenizer.pieces)
-    arrays["example.source"] = arrays["example.database"].copy()
     if made_up:
         sources = [index["databases"].index(source) for _, source in made_up]
         arrays["example.source"][slice(*index["splits"][SYNTHETIC])] = sources
@@ -240,9 +238,7 @@ def make_part(schema: Schema, file: Path, examples: Sequence[Example], path: Pat
     content = {"items": inputs.item_words, "examples": [row for row, _ in rows]}
     arrays: dict[str, Array] = {
         "text": np.frombuffer(json.dumps(content).encode(), np.uint8),
-        "column.table": np.array([column.table for column in schema.columns], np.int16),
-        "column.kind": np.array(inputs.kinds, np.int8),
-        "relation": inputs.relations.reshape(-1),
+        **database_part(inputs),
         "link": np.concatenate([codes.reshape(-1) for _, codes in rows]),
     }
     write_atomically(path, lambda temporary: write_arrays(temporary, arrays))
@@ -256,25 +252,8 @@ def _example_row(example: Example, database: DatabaseInputs, reader: SqlReader) 
         steps = steps_of(reader.read(example.query))
     except SqlError as error:
         reason = str(error).removesuffix(f": {example.query}")
-    previous = [None, *question.words[:-1]]
-    row = {
-        "question": example.question,
-        "query": example.query,
-        "words": [word.text for word in question.words],
-        "spaced": [last is None or last.end < word.start for last, word in zip(previous, question.words, strict=False)],
-        "values": [_value_row(candidate) for candidate in question.candidates],
-        "steps": _step_rows(steps, question.candidates),
-        "unreadable": reason,
-    }
-    return row, question.codes
-
-
-def _value_row(candidate: Candidate) -> list[Any]:
-    column, first, last = (
-        -1 if number is None else number for number in (candidate.column, candidate.start, candidate.end)
-    )
-    kind = kind_index(candidate.kind, candidate.text)
-    return [candidate.text, kind, column, first, last, _SOURCES.index(candidate.source)]
+    gold = {"query": example.query, "steps": _step_rows(steps, question.candidates), "unreadable": reason}
+    return question_row(example.question, question) | gold, question.codes
 
 
 def _step_rows(steps: Sequence[Step], values: Sequence[Candidate]) -> list[list[int]]:

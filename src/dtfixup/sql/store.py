@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from dtfixup.encoders import Encoder, load_encoder
+from dtfixup.encoders import Encoder, LeanEncoder, load_reader
 from dtfixup.errors import CheckpointError
 from dtfixup.sql.batch import Order
 from dtfixup.sql.model import ModelConfig, SqlSpModel
@@ -32,7 +32,9 @@ class TrainedModel:
     """What the file says of itself: configuration, data, evaluation."""
 
 
-def load_model(path: str | Path, device: torch.device | str = "cpu", *, encoder: Encoder | None = None) -> TrainedModel:
+def load_model(
+    path: str | Path, device: torch.device | str = "cpu", *, encoder: Encoder | LeanEncoder | None = None
+) -> TrainedModel:
     """Read a model; `encoder` stands in for the one that the file names."""
     file = weights_file(path)
     content = read_content(file)
@@ -43,6 +45,6 @@ def load_model(path: str | Path, device: torch.device | str = "cpu", *, encoder:
         name = settings["encoder"]
     except (KeyError, TypeError, ValueError) as error:
         raise CheckpointError(f"{file} holds no SQL-SP model: {error}") from error
-    model = SqlSpModel(config, load_encoder(name) if encoder is None else encoder)
+    model = SqlSpModel(config, load_reader(name) if encoder is None else encoder)
     load_trained(file, model, model.encoder, settings)
     return TrainedModel(model.to(device).eval(), name, order, content)

@@ -1,0 +1,246 @@
+"""The verb `dtfixup sql ask`: a question in, SQL and rows out; without a question, a prompt.
+
+The query and its rows go to standard output, everything else to standard error. Exit codes are those of `ExitCode`.
+"""
+
+import json as json_text
+import os
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import IntEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.syntax import Syntax
+
+from dtfixup.errors import ConfigError, DtFixupError, GuardError
+
+if TYPE_CHECKING:
+    from dtfixup.sql.opened import OpenedDatabase
+    from dtfixup.sql.parser import Answer, SqlParser
+
+_ONE_THREAD = 300
+"""Columns of a schema up to which one thread is used."""
+_PROMPT = "question> "
+_HELP = r"ask in English; \r runs the last query, \q quits"
+
+
+class ExitCode(IntEnum):
+    """What a script can tell from the exit code; 2 is every command's for an error, and 130 an interrupt."""
+
+    ANSWERED = 0
+    ERROR = 2
+    UNSURE = 3
+    NO_LINK = 4
+
+
+def ask(
+    database: str,
+    question: str | None = None,
+    model: Path | None = None,
+    run: bool = False,
+    json: bool = False,
+    explain: bool = False,
+    beam: int = 5,
+    rows: int = 100,
+    deadline: float = 5.0,
+    names: Path | None = None,
+    namespace: str | None = None,
+) -> None:
+    """Ask a database in English: prints SQL in its dialect, and with --run the rows.
+
+    Exit code: 0 answered, 2 error, 3 the model is unsure, 4 nothing in the question links to the schema.
+
+    Args:
+        database: SQLite file, or a URL such as postgresql://user@host/name or mysql://user@host/name.
+        question: The question; `dtfixup sql ask "..."` may leave the option's name out. Without it, a prompt.
+        model: Folder of a finished run, or a file of weights.
+        run: Run the query, read-only, and show its rows.
+        json: Print one JSON object for each question instead.
+        explain: Also show what words were linked to, the other queries of the beam, and the tree.
+        beam: How many queries to look for.
+        rows: The most rows to show.
+        deadline: Seconds that the query may take.
+        names: YAML file with natural names of tables, columns and abbreviations.
+        namespace: A PostgreSQL schema, or another database of a MySQL server.
+    """
+    try:
+        session = _open(database, model, _Options(run, json, explain, beam, rows, deadline), names, namespace)
+        if question is not None:
+            sys.exit(session.answer(question))
+        session.converse()
+    except DtFixupError as error:
+        if not json:
+            raise
+        _print_json({"error": str(error)})
+        sys.exit(ExitCode.ERROR)
+
+
+@dataclass(frozen=True)
+class _Options:
+    run: bool
+    json: bool
+    explain: bool
+    beam: int
+    rows: int
+    deadline: float
+
+
+def _open(
+    database: str, model: Path | None, options: _Options, names: Path | None, namespace: str | None
+) -> "_Session":
+    """The database is read before the model is loaded: a wrong path should not be told of seconds later."""
+    from dtfixup.sql.names import read_names
+    from dtfixup.sql.opened import OpenedDatabase
+
+    if options.beam < 1 or options.rows < 1:
+        raise ConfigError("--beam and --rows take numbers from 1 on")
+    known = None if names is None else read_names(names)
+    opened = OpenedDatabase(database, names=known, namespace=namespace)
+    session = _Session(opened, options)
+    for sentence in opened.reading.left_out:
+        session.note(f"left out: {sentence}")
+
+    # On a machine with other work too, threads that wait for each other by spinning take seconds for a question. The
+    # products of a common schema are too small to gain from a second one.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    import torch
+
+    from dtfixup.sql.parser import SqlParser
+
+    if len(opened.schema.columns) <= _ONE_THREAD:
+        torch.set_num_threads(1)
+    session.parser = SqlParser.load(model)
+    return session
+
+
+class _Session:
+    """A database, a model, and where answers are shown."""
+
+    parser: "SqlParser"
+
+    def __init__(self, database: "OpenedDatabase", options: _Options) -> None:
+        self._database, self._options = database, options
+        self._out, self._notes = Console(), Console(stderr=True)
+        self._last: str | None = None
+
+    def answer(self, question: str) -> ExitCode:
+        """Answer one question and show everything that was asked for."""
+        answer = self.parser.ask(question, self._database, self._options.beam)
+        self._last = answer.sql
+        code = _code_of(answer)
+        if self._options.json:
+            return self._answer_json(answer, code)
+        self._show(answer)
+        if self._options.run and answer.sql is not None:
+            self.run(answer.sql)
+        return code
+
+    def _answer_json(self, answer: "Answer", code: ExitCode) -> ExitCode:
+        from dtfixup.sql.answer_view import rows_content
+
+        content = answer.to_json()
+        if self._options.run and answer.sql is not None:
+            try:
+                content["result"] = rows_content(self._rows(answer.sql))
+            except GuardError as error:
+                content["error"], code = str(error), ExitCode.ERROR
+        _print_json(content)
+        return code
+
+    def _show(self, answer: "Answer") -> None:
+        from dtfixup.sql.answer_view import alternatives_table, remark, tree_view
+        from dtfixup.sql.answers import Verdict
+        from dtfixup.sql.links_view import render
+
+        if self._options.explain:
+            self._out.print(render(answer.question, answer.words, answer.links, answer.schema))
+            self._out.print(alternatives_table(answer))
+            if answer.alternatives:
+                self._out.print(tree_view(answer.alternatives[0].tree, answer.schema))
+            seconds = answer.timing
+            self._out.print(
+                f"database {seconds.read:.3f} s, links {seconds.link:.3f} s, model {seconds.search:.3f} s, "
+                f"writing {seconds.write:.3f} s",
+                highlight=False,
+            )
+        if (sentence := remark(answer, self.parser.sure_above)) is not None:
+            self.note(f"{answer.verdict.value.replace('_', ' ')}: {sentence}")
+        if answer.verdict is Verdict.UNSURE and len(answer.alternatives) > 1 and not self._options.explain:
+            self._notes.print(alternatives_table(answer))
+        if answer.sql is not None:
+            self._show_sql(answer.sql)
+
+    def _show_sql(self, sql: str) -> None:
+        if self._out.is_terminal:
+            self._out.print(Syntax(sql, "sql", word_wrap=True, background_color="default"))
+        else:  # a file or a program gets the query as it is
+            sys.stdout.write(sql + "\n")
+
+    def run(self, sql: str) -> None:
+        """Run a query and show its rows."""
+        from dtfixup.sql.answer_view import rows_table
+
+        self._out.print(rows_table(self._rows(sql)))
+
+    def _rows(self, sql: str) -> Any:
+        from dtfixup.sql.running import run_query
+
+        return run_query(self._database.location, sql, deadline=self._options.deadline, max_rows=self._options.rows)
+
+    def note(self, sentence: str) -> None:
+        self._notes.print(escape(sentence), highlight=False, style="yellow")
+
+    def converse(self) -> None:
+        r"""Answer questions until the end of the input or `\q`; an error or Ctrl-C ends a question, not the prompt."""
+        with suppress(ImportError):
+            import readline  # noqa: F401, input() then has history and editing
+        is_person = sys.stdin.isatty()
+        if is_person:
+            self.note(f"{self._database.shown}: {_HELP}")
+        while True:
+            try:
+                line = input(_PROMPT if is_person else "").strip()
+                if line == r"\q":
+                    return
+                if line:
+                    self._obey(line)
+            except EOFError:
+                return
+            except KeyboardInterrupt:
+                self._notes.print()
+            except DtFixupError as error:
+                if self._options.json:
+                    _print_json({"error": str(error)})
+                else:
+                    self._notes.print(f"[bold red]error[/]: {escape(str(error))}", highlight=False)
+
+    def _obey(self, line: str) -> None:
+        commands: dict[str, Callable[[], object]] = {r"\r": self._run_last}
+        if line in commands:
+            commands[line]()
+        elif line.startswith("\\"):
+            self.note(_HELP)
+        else:
+            self.answer(line)
+
+    def _run_last(self) -> None:
+        if self._last is None:
+            raise ConfigError("there is no query to run yet: ask something first")
+        self.run(self._last)
+
+
+def _code_of(answer: "Answer") -> ExitCode:
+    from dtfixup.sql.answers import Verdict
+
+    codes = {Verdict.SURE: ExitCode.ANSWERED, Verdict.UNSURE: ExitCode.UNSURE, Verdict.NO_LINK: ExitCode.NO_LINK}
+    return codes[answer.verdict]
+
+
+def _print_json(content: dict[str, Any]) -> None:
+    sys.stdout.write(json_text.dumps(content, ensure_ascii=False) + "\n")
+    sys.stdout.flush()

@@ -1,0 +1,142 @@
+"""What the parser says to a question.
+
+Out of `parser.py`: `Answer`, with SQL in the database's dialect, what else the question may have meant, what its words
+were linked to, and how sure the model is. `answer_view.py` shows it to people; `to_json` is for programs.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from dtfixup.sql.guard_text import Dialect
+from dtfixup.sql.linking import Links
+from dtfixup.sql.links_view import links_content
+from dtfixup.sql.predictions import Prediction
+from dtfixup.sql.schema import Schema
+from dtfixup.sql.tree import Child, Literal, Node
+from dtfixup.sql.value_links import STRONG
+from dtfixup.sql.words import Word
+
+SURE_ABOVE = 0.5
+"""A query is sure whose probability is at least this, unless the model's file says otherwise (`sure_above`)."""
+
+
+class Verdict(StrEnum):
+    """What an answer is worth."""
+
+    SURE = "sure"
+    UNSURE = "unsure"
+    """The likeliest query is not likely enough, or none could be written: look at the alternatives."""
+    NO_LINK = "no_link"
+    """No word of the question names a table, a column or a stored value: every query would be a guess."""
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """A query that the question may mean."""
+
+    sql: str
+    """In the database's dialect."""
+    probability: float
+    """The model's probability of this query among those that the search found: they sum to 1."""
+    score: float
+    """The model's log-probability of this query among all queries."""
+    tree: Node
+    """The query in the grammar's terms; columns are indices of the schema."""
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Seconds."""
+
+    read: float
+    """To open the database; next to nothing where it is open."""
+    link: float
+    """To find what the words mean."""
+    search: float
+    """To encode and decode."""
+    write: float
+    """To write the queries in the database's dialect."""
+
+    @property
+    def total(self) -> float:
+        return self.read + self.link + self.search + self.write
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A question answered."""
+
+    question: str
+    verdict: Verdict
+    alternatives: tuple[Alternative, ...]
+    """The likeliest first; guesses where nothing in the question links to the schema."""
+    words: tuple[Word, ...]
+    links: Links
+    schema: Schema
+    dialect: Dialect
+    timing: Timing
+
+    @property
+    def sql(self) -> str | None:
+        """The likeliest query; None where nothing in the question links to the schema, or no query can be written."""
+        is_guess = self.verdict is Verdict.NO_LINK
+        return None if is_guess or not self.alternatives else self.alternatives[0].sql
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything, as plain lists and dictionaries."""
+        links = links_content(self.question, self.words, self.links, self.schema)
+        del links["question"]
+        return {
+            "question": self.question,
+            "verdict": self.verdict.value,
+            "sql": self.sql,
+            "dialect": self.dialect.name.lower(),
+            "alternatives": [
+                {
+                    "sql": each.sql,
+                    "probability": round(each.probability, 6),
+                    "log_probability": round(each.score, 4),
+                    "tree": tree_content(each.tree, self.schema),
+                }
+                for each in self.alternatives
+            ],
+            "links": links,
+            "seconds": {
+                name: round(getattr(self.timing, name), 4) for name in ("read", "link", "search", "write", "total")
+            },
+        }
+
+
+def verdict_of(alternatives: Sequence[Alternative], sure_above: float) -> Verdict:
+    """Sure where the likeliest query takes at least that share of the beam's probability."""
+    is_sure = bool(alternatives) and alternatives[0].probability >= sure_above
+    return Verdict.SURE if is_sure else Verdict.UNSURE
+
+
+def probabilities(queries: Sequence[Prediction]) -> list[float]:
+    """Of each query among all of them."""
+    if not queries:
+        return []
+    best = max(query.score for query in queries)
+    weights = [math.exp(query.score - best) for query in queries]
+    return [weight / sum(weights) for weight in weights]
+
+
+def has_link(links: Links) -> bool:
+    """Whether any word names a table or a column, in whole or in part, or says a stored value."""
+    return bool(links.names) or any(link.strength >= STRONG for link in links.values)
+
+
+def tree_content(child: Child, schema: Schema) -> Any:
+    """A tree as nested lists, rule first; columns by their names, literals by their text."""
+    match child:
+        case Node(rule, children):
+            return [rule, *(tree_content(each, schema) for each in children)]
+        case Literal(text, kind):
+            return {"value": text, "kind": kind.value}
+        case int():
+            return {"column": schema.qualified(child)}
+    return None

@@ -1,0 +1,88 @@
+"""The bundled databases on real servers: a SQLite file in, the same tables, keys and rows in another database out."""
+
+import datetime
+import sqlite3
+from collections.abc import Sequence
+from contextlib import closing
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import create_engine
+
+TYPES = {
+    "postgresql": {
+        "INTEGER": "INTEGER",
+        "REAL": "DOUBLE PRECISION",
+        "TEXT": "TEXT",
+        "DATE": "DATE",
+        "TIME": "TIME",
+        "BOOLEAN": "BOOLEAN",
+    },
+    "mysql": {
+        "INTEGER": "INTEGER",
+        "REAL": "DOUBLE",
+        "TEXT": "VARCHAR(200)",
+        "DATE": "DATE",
+        "TIME": "TIME",
+        "BOOLEAN": "BOOLEAN",
+    },
+}
+TRUTH = {"yes": True, "no": False, "T": True, "F": False, 1: True, 0: False, None: None}
+
+
+def copy_to_server(file: Path, url: str) -> None:
+    """Tables with their types, primary and foreign keys, and all rows."""
+    engine = create_engine(url, isolation_level="AUTOCOMMIT")
+    kind = engine.dialect.name
+    quote = engine.dialect.identifier_preparer.quote_identifier
+    with closing(sqlite3.connect(file)) as source, engine.connect() as target:
+        tables = [
+            name
+            for (name,) in source.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY rowid")
+            if not name.startswith("sqlite_")
+        ]
+        later = []
+        for table in tables:
+            columns = source.execute(f"SELECT name, type, pk FROM pragma_table_info('{table}') ORDER BY cid").fetchall()
+            parts = [f"{quote(name)} {TYPES[kind][declared]}" for name, declared, _ in columns]
+            if key := [quote(name) for name, _, place in sorted(columns, key=lambda row: row[2]) if place]:
+                parts.append(f"PRIMARY KEY ({', '.join(key)})")
+            alphabet = " CHARACTER SET utf8mb4" if kind == "mysql" else ""
+            target.exec_driver_sql(f"CREATE TABLE {quote(table)} ({', '.join(parts)}){alphabet}")
+            rows = source.execute(f'SELECT * FROM "{table}"').fetchall()
+            places = ", ".join(["%s"] * len(columns))
+            converted = [
+                tuple(
+                    TRUTH[value] if declared == "BOOLEAN" else value
+                    for value, (_, declared, _) in zip(row, columns, strict=True)
+                )
+                for row in rows
+            ]
+            target.exec_driver_sql(f"INSERT INTO {quote(table)} VALUES ({places})", converted)
+            keys = source.execute(f'SELECT "from", "table", "to" FROM pragma_foreign_key_list(\'{table}\')').fetchall()
+            change = f"ALTER TABLE {quote(table)} ADD FOREIGN KEY"
+            later += [f"{change} ({quote(own)}) REFERENCES {quote(other)} ({quote(to)})" for own, other, to in keys]
+        for statement in later:
+            target.exec_driver_sql(statement)
+    engine.dispose()
+
+
+def alike(value: Any) -> Any:
+    """A value as one type writes it, so that rows of different drivers can be compared."""
+    if isinstance(value, bool) or value in ("yes", "no"):
+        return float(value in (True, "yes"))
+    if isinstance(value, int | float | Decimal):
+        return float(f"{float(value):.9g}")
+    if isinstance(value, datetime.timedelta):
+        return f"{value.seconds // 3600:02}:{value.seconds // 60 % 60:02}"
+    if isinstance(value, datetime.time):
+        return value.strftime("%H:%M")
+    if isinstance(value, datetime.date | datetime.datetime):
+        return value.isoformat()
+    return value
+
+
+def alike_rows(rows: Sequence[Sequence[Any]], *, is_ordered: bool) -> list[tuple[Any, ...]]:
+    found = [tuple(alike(value) for value in row) for row in rows]
+    return found if is_ordered else sorted(found, key=repr)

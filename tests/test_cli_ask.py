@@ -1,0 +1,201 @@
+"""`dtfixup sql ask` as people and scripts use it."""
+
+import json
+import shutil
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from dtfixup import cli_ask
+from dtfixup.cli import main
+from dtfixup.cli_ask import ExitCode
+from dtfixup.errors import DeadlineError
+from dtfixup.sql import running
+from dtfixup.sql.dataset import open_dataset
+from dtfixup.sql.parser import SqlParser
+from dtfixup.sql.sample import sample_folder
+
+from .sql.asked import tiny_parser, tiny_run
+
+QUESTION = "How many piers are in Vienna?"
+
+
+@pytest.fixture
+def ferry(tmp_path: Path) -> Path:
+    source = open_dataset(sample_folder()).database_file("river_ferry")
+    return Path(shutil.copy(source, tmp_path / "river_ferry.sqlite"))
+
+
+@pytest.fixture
+def ask(ferry: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
+    """Runs the verb over the ferry database with the tiny model; returns the exit code."""
+    parser = tiny_parser()
+    monkeypatch.setattr(SqlParser, "load", lambda _: parser)
+    monkeypatch.setattr(parser, "sure_above", 0.0)
+
+    def run(*options: str, database: Path | str = ferry) -> int:
+        try:
+            main(["sql", "ask", *options, "--database", str(database), "--model", "x"])
+        except SystemExit as stop:
+            return int(stop.code or 0)
+        return 0
+
+    return run
+
+
+def test_the_query_alone_goes_to_standard_output(
+    ask: Callable[..., int], ferry: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ask(QUESTION) == ExitCode.ANSWERED
+    out, err = capsys.readouterr()
+    assert out == f"{tiny_parser().ask(QUESTION, ferry).sql}\n"
+    assert err == ""
+
+
+def test_an_unsure_answer_shows_alternatives(
+    ask: Callable[..., int], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tiny_parser(), "sure_above", 1.0)
+    assert ask(QUESTION) == ExitCode.UNSURE
+    out, err = capsys.readouterr()
+    assert out.startswith("SELECT")
+    assert "unsure: the likeliest query has probability" in " ".join(err.split())
+    assert err.count("SELECT") > 1
+
+
+def test_a_question_without_a_link_is_told_that(ask: Callable[..., int], capsys: pytest.CaptureFixture[str]) -> None:
+    assert ask("Quo vadis?", "--run") == ExitCode.NO_LINK
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "no link: no word of the question names a table" in " ".join(err.split())
+    assert "captain, certification, pier" in " ".join(err.split())
+
+
+def test_rows_are_shown(ask: Callable[..., int], capsys: pytest.CaptureFixture[str]) -> None:
+    assert ask(QUESTION, "--run", "--rows", "1") == 0
+    assert "row" in capsys.readouterr().out.splitlines()[-1]
+
+
+def test_one_json_object(ask: Callable[..., int], capsys: pytest.CaptureFixture[str]) -> None:
+    assert ask(QUESTION, "--json", "--run", "--beam", "3") == 0
+    content = json.loads(capsys.readouterr().out)
+    assert content["verdict"] == "sure"
+    assert len(content["alternatives"]) <= 3
+    assert set(content["result"]) == {"columns", "rows", "truncated"}
+
+
+def test_explain_shows_links_alternatives_and_tree(ask: Callable[..., int], capsys: pytest.CaptureFixture[str]) -> None:
+    assert ask(QUESTION, "--explain") == 0
+    out = capsys.readouterr().out
+    assert all(part in out for part in ("pier.city = 'Vienna'", "probability", "└──", "model 0."))
+
+
+@pytest.mark.parametrize("flag", [[], ["--json"]])
+def test_errors_have_a_code_and_a_message(
+    flag: list[str], ask: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for options, database, message in (
+        (["  "], None, "the question is empty"),
+        ([QUESTION], tmp_path / "none.sqlite", "does not exist"),
+        ([QUESTION, "--beam", "0"], None, "take numbers from 1 on"),
+    ):
+        given = {} if database is None else {"database": database}
+        assert ask(*options, *flag, **given) == ExitCode.ERROR
+        out, err = capsys.readouterr()
+        told = json.loads(out)["error"] if flag else " ".join(err.split())
+        assert message in told
+
+
+def test_a_query_that_fails_is_an_error(
+    ask: Callable[..., int], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def late(*_: object, **__: object) -> None:
+        raise DeadlineError("stopped after 5 s")
+
+    monkeypatch.setattr(running, "run_query", late)
+    assert ask(QUESTION, "--run") == ExitCode.ERROR
+    out, err = capsys.readouterr()
+    assert out.startswith("SELECT")
+    assert "stopped after 5 s" in err
+    assert ask(QUESTION, "--run", "--json") == ExitCode.ERROR
+    content = json.loads(capsys.readouterr().out)
+    assert content["error"] == "stopped after 5 s"
+    assert content["sql"].startswith("SELECT")
+
+
+def test_no_model_is_shipped_yet(ferry: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main(["sql", "ask", QUESTION, "--database", str(ferry)])
+    assert stop.value.code == ExitCode.ERROR
+    assert "no model is shipped with dtfixup yet: train one with" in " ".join(capsys.readouterr().err.split())
+
+
+def converse(monkeypatch: pytest.MonkeyPatch, lines: list[str | type[BaseException]]) -> None:
+    """Type lines at the prompt; an exception is what a key such as Ctrl-C gives."""
+    typed = iter(lines)
+
+    def read(_: str) -> str:
+        line = next(typed, EOFError)
+        if isinstance(line, str):
+            return line
+        raise line
+
+    monkeypatch.setattr("builtins.input", read)
+
+
+def test_a_prompt_without_a_question(
+    ask: Callable[..., int], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    converse(monkeypatch, [r"\r", QUESTION, KeyboardInterrupt, "", " x " * 900, r"\r", r"\help", r"\q", QUESTION])
+    assert ask() == 0
+    out, err = capsys.readouterr()
+    assert [line.startswith("SELECT") for line in out.splitlines()].count(True) == 1
+    assert "row" in out.splitlines()[-1]
+    told = " ".join(err.split())
+    assert "there is no query to run yet" in told
+    assert "ask it in fewer words" in told
+    assert r"\q quits" in told
+
+
+def test_the_prompt_ends_with_the_input_and_speaks_json(
+    ask: Callable[..., int], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    converse(monkeypatch, [QUESTION, "x" * 3000, "Quo vadis?"])
+    assert ask("--json") == 0
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [line.get("verdict") for line in lines] == ["sure", None, "no_link"]
+    assert "3,000 characters" in lines[1]["error"]
+
+
+def test_what_is_left_out_is_told(ask: Callable[..., int], ferry: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with closing(sqlite3.connect(ferry)) as connection:
+        connection.execute("CREATE TABLE tug (name TEXT, owner INTEGER REFERENCES nowhere (id))")
+    assert ask(QUESTION) == 0
+    assert "left out: the foreign key (owner) of 'tug'" in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_terminal_gets_colours(
+    ask: Callable[..., int], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = cli_ask.Console
+    monkeypatch.setattr(
+        cli_ask, "Console", lambda **options: plain(force_terminal=True, color_system="standard", **options)
+    )
+    assert ask(QUESTION) == 0
+    assert "\x1b[" in capsys.readouterr().out
+
+
+def test_a_whole_process_answers_a_script(ferry: Path) -> None:
+    command = [sys.executable, "-m", "dtfixup", "sql", "ask", "--database", str(ferry), "--model", str(tiny_run())]
+    done = subprocess.run(
+        [*command, "--json", "--run"], input=f"{QUESTION}\nQuo vadis?\n", capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    first, second = map(json.loads, done.stdout.splitlines())
+    assert first["result"]["columns"]
+    assert second["verdict"] == "no_link"
