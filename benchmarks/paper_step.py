@@ -96,6 +96,7 @@ def main() -> None:
         record = provenance(
             "paper-step", command(), started, seed=options.seed, encoder=options.minilm, data_hash=data_hash
         )
+        record["encoder"] = Path(options.minilm).name
         if options.encoder == ROBERTA_LARGE:  # made here, so there is no file of weights to name
             record |= {"encoder": f"{ROBERTA_LARGE}, random weights", "encoder_sha256": ""}
         record |= {"dtype": str(config.training.precision), "config": to_json(config), "metrics": metrics}
