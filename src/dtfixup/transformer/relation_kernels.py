@@ -119,29 +119,43 @@ def _precision(dtype: torch.dtype) -> str:
 
 
 @lru_cache
-def _second_stream(device: torch.device) -> torch.cuda.Stream:
+def _second_stream(device: torch.device, main: int) -> torch.cuda.Stream:
+    """The stream beside a main one: each its own, so that no memory passes between main streams unseen."""
     return torch.cuda.Stream(device)
 
 
-@contextmanager
-def _beside(device: torch.device) -> Iterator[None]:
-    """What is launched here, nothing later in the pass waits for until `_meet`: a GPU computes it beside the rest.
+class _Beside:
+    """Two streams of a pass: the caller's, and a second one for what nothing waits for until `meet`.
 
-    The gradients of weights are half of a backward pass and few of its products fill a GPU.
+    The gradients of weights are half of a backward pass, and few of its products fill a GPU. However the block is left,
+    the streams have met: what was allocated in it may be freed.
     """
-    if device.type != "cuda":
-        yield
-        return
-    second = _second_stream(device)
-    second.wait_stream(torch.cuda.current_stream(device))
-    with torch.cuda.stream(second):
-        yield
 
+    def __init__(self, device: torch.device) -> None:
+        self._main = torch.cuda.current_stream(device) if device.type == "cuda" else None
+        if self._main is not None:
+            self._second = _second_stream(device, self._main.stream_id)
 
-def _meet(device: torch.device) -> None:
-    """From here on everything that was launched beside is done."""
-    if device.type == "cuda":
-        torch.cuda.current_stream(device).wait_stream(_second_stream(device))
+    def __enter__(self) -> "_Beside":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.meet()
+
+    @contextmanager
+    def fork(self) -> Iterator[None]:
+        """What is launched here runs beside what comes after."""
+        if self._main is None:
+            yield
+            return
+        self._second.wait_stream(self._main)
+        with torch.cuda.stream(self._second):
+            yield
+
+    def meet(self) -> None:
+        """From here on everything that was launched beside is done."""
+        if self._main is not None:
+            self._main.wait_stream(self._second)
 
 
 def _join(stream_BLD: Tensor, left_XI: Tensor, right_ID: Tensor, add: bool) -> Tensor:
@@ -223,30 +237,30 @@ class RelationBranch(torch.autograd.Function):
         flat_XD = gradient_BLD.reshape(B * L, D)
         g_XD = flat_XD.to(x_XD.dtype)
         device = x_XD.device
-        with _beside(device):
-            d_output_DD = g_XD.T @ z_XD
-            q_YLZ = _project_heads(x_XD, project_ED[:D], heads).view(heads * B, L, Z)  # cheaper than to keep it
-        dz_YLZ = _project_heads(g_XD, out_DD.T, heads).view(heads * B, L, Z)
-        d_extended_2YMZ = torch.empty_like(extended_2YMZ)
-        with _beside(device):
-            torch.bmm(weight_YLM.mT, dz_YLZ, out=d_extended_2YMZ[1])
-        d_weight_YLM = torch.bmm(dz_YLZ, extended_2YMZ[1].mT)
-        _softmax_row_backward[(B * L,)](weight_YLM, d_weight_YLM, relation_BLL, keep, L, M, B, Z**-0.5, **ctx.sizes)
-        with _beside(device):
-            torch.bmm(d_weight_YLM.mT, q_YLZ, out=d_extended_2YMZ[0])
-        dq_YLZ = torch.bmm(d_weight_YLM, extended_2YMZ[0])
-        _meet(device)
-        d_qkv_XE = torch.empty(B * L, 3 * D, dtype=x_XD.dtype, device=device)
-        d_qkv_BL3HZ = d_qkv_XE.view(B, L, 3, heads, Z)
-        d_qkv_BL3HZ[:, :, 0].copy_(dq_YLZ.view(heads, B, L, Z).permute(1, 2, 0, 3))
-        d_qkv_BL3HZ[:, :, 1:].copy_(d_extended_2YMZ[:, :, :L].unflatten(1, (heads, B)).permute(2, 3, 0, 1, 4))
-        with _beside(device):
-            d_project_ED = d_qkv_XE.T @ x_XD
-            d_table_2RZ = torch.empty(2, R, Z, device=device)
-            sizes = {"Y": heads * B, "Z": Z, "ZP": power_of_two(Z), "YB": 128}
-            _sum_over_heads[(2, R)](d_extended_2YMZ, d_table_2RZ, M, L, R, **sizes)
-        dx_BLD = _join(gradient_BLD, d_qkv_XE, project_ED, ctx.add_input)
-        _meet(device)
+        with _Beside(device) as beside:
+            with beside.fork():
+                d_output_DD = g_XD.T @ z_XD
+                q_YLZ = _project_heads(x_XD, project_ED[:D], heads).view(heads * B, L, Z)  # cheaper than to keep it
+            dz_YLZ = _project_heads(g_XD, out_DD.T, heads).view(heads * B, L, Z)
+            d_extended_2YMZ = torch.empty_like(extended_2YMZ)
+            with beside.fork():
+                torch.bmm(weight_YLM.mT, dz_YLZ, out=d_extended_2YMZ[1])
+            d_weight_YLM = torch.bmm(dz_YLZ, extended_2YMZ[1].mT)
+            _softmax_row_backward[(B * L,)](weight_YLM, d_weight_YLM, relation_BLL, keep, L, M, B, Z**-0.5, **ctx.sizes)
+            with beside.fork():
+                torch.bmm(d_weight_YLM.mT, q_YLZ, out=d_extended_2YMZ[0])
+            dq_YLZ = torch.bmm(d_weight_YLM, extended_2YMZ[0])
+            beside.meet()
+            d_qkv_XE = torch.empty(B * L, 3 * D, dtype=x_XD.dtype, device=device)
+            d_qkv_BL3HZ = d_qkv_XE.view(B, L, 3, heads, Z)
+            d_qkv_BL3HZ[:, :, 0].copy_(dq_YLZ.view(heads, B, L, Z).permute(1, 2, 0, 3))
+            d_qkv_BL3HZ[:, :, 1:].copy_(d_extended_2YMZ[:, :, :L].unflatten(1, (heads, B)).permute(2, 3, 0, 1, 4))
+            with beside.fork():
+                d_project_ED = d_qkv_XE.T @ x_XD
+                d_table_2RZ = torch.empty(2, R, Z, device=device)
+                sizes = {"Y": heads * B, "Z": Z, "ZP": power_of_two(Z), "YB": 128}
+                _sum_over_heads[(2, R)](d_extended_2YMZ, d_table_2RZ, M, L, R, **sizes)
+            dx_BLD = _join(gradient_BLD, d_qkv_XE, project_ED, ctx.add_input)
         weights = (*d_project_ED.to(ctx.weight_dtype).chunk(3), d_output_DD.to(ctx.weight_dtype))
         return (dx_BLD, *weights, *d_table_2RZ.to(ctx.table_dtype), *(None,) * 5)
 
@@ -270,11 +284,11 @@ class MlpBranch(torch.autograd.Function):
         x_XD, up, down, inner_XI = ctx.saved_tensors
         flat_XD = gradient_BLD.flatten(0, 1)
         g_XD = flat_XD.to(x_XD.dtype)
-        with _beside(x_XD.device):
-            d_down = g_XD.T @ inner_XI
-        d_inner_XI = torch.ops.aten.threshold_backward(g_XD @ down, inner_XI, 0)
-        with _beside(x_XD.device):
-            d_up = d_inner_XI.T @ x_XD
-        dx_BLD = _join(gradient_BLD, d_inner_XI, up, ctx.add_input)
-        _meet(x_XD.device)
+        with _Beside(x_XD.device) as beside:
+            with beside.fork():
+                d_down = g_XD.T @ inner_XI
+            d_inner_XI = torch.ops.aten.threshold_backward(g_XD @ down, inner_XI, 0)
+            with beside.fork():
+                d_up = d_inner_XI.T @ x_XD
+            dx_BLD = _join(gradient_BLD, d_inner_XI, up, ctx.add_input)
         return dx_BLD, d_up.to(ctx.weight_dtype), d_down.to(ctx.weight_dtype), None, None
