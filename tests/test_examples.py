@@ -1,10 +1,12 @@
-"""The examples for one's own CSV files: they run as they stand, they learn, and the README shows their lines."""
+"""The examples for one's own CSV files: they stop, go on and learn as they stand, and the README shows their lines."""
 
 import csv
 import os
 import re
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -47,13 +49,22 @@ def write(file: Path, rows: list[tuple[str, ...]]) -> None:
     ("name", "make", "chance", "epochs"),
     [("classify_csv", sentences, 50, 4), ("multiple_choice_csv", questions, 50, 5)],
 )
-def test_an_example_learns_from_a_csv_file(name: str, make: object, chance: int, epochs: int, tmp_path: Path) -> None:
+def test_an_example_learns_from_a_csv_file_also_after_a_stop(
+    name: str, make: object, chance: int, epochs: int, tmp_path: Path
+) -> None:
     assert callable(make)
     make(tmp_path / "own.csv")
     file = ROOT / "examples" / f"{name}.py"
     command = [sys.executable, str(file), str(tmp_path / "own.csv"), str(tmp_path / "model"), "2", str(epochs)]
     one_thread = {**os.environ, "OMP_NUM_THREADS": "1"}  # two threads wait for each other on a machine that is busy
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=one_thread)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=one_thread) as first:
+        while first.poll() is None and not (tmp_path / "model" / "config.json").exists():
+            time.sleep(0.01)
+        first.send_signal(signal.SIGINT)
+        shown, said = first.communicate()
+    assert (first.returncode, shown) == (0, ""), said
+    assert "go on with --resume" in said
+    done = subprocess.run([*command, "--resume"], capture_output=True, text=True, check=False, env=one_thread)
     assert done.returncode == 0, done.stderr
     found = re.search(r"has not seen: (\d+\.\d) %", done.stdout)
     assert found, done.stdout

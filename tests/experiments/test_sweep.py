@@ -1,6 +1,8 @@
 """Sweeps: what is trained, what is not trained again, and what is left behind when something ends early."""
 
 import io
+import json
+import math
 import signal
 import subprocess
 import sys
@@ -16,9 +18,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from dtfixup.errors import DivergedError, TrainingError
+from dtfixup.errors import CheckpointError, ConfigError, DivergedError, TrainingError
 from dtfixup.experiments.sweep import Outcome, Run, State, read_sweep, run_sweep, sweep_table
 from dtfixup.files import read_json, write_json
+from dtfixup.training.checkpoint import Checkpoints
 
 Train = Callable[[Path, bool], Any]
 
@@ -117,7 +120,10 @@ def test_a_changed_configuration_is_trained_anew_and_said(trained: Trained, tmp_
     assert "toy-n2-seed1: configuration or data have changed since its result was written" in shown
     assert "it is trained anew" in shown
     assert read_json(tmp_path / "toy-n2-seed1.json")["key"] == changed.key
-    assert read_json(tmp_path / "outdated" / "toy-n2-seed1.json")["key"] == trained.run(2).key, "nothing is lost"
+    sweep([replace(changed, config=Toy(layers=5))], tmp_path)
+    for older in (trained.run(2), changed):
+        aside = read_json(tmp_path / "outdated" / f"toy-n2-seed1-{older.key}.json")
+        assert aside["key"] == older.key, "nothing is lost"
 
 
 def test_a_run_of_another_experiment_is_reused(trained: Trained, tmp_path: Path) -> None:
@@ -295,4 +301,112 @@ def test_other_files_in_the_folder_are_left_alone(trained: Trained, tmp_path: Pa
     sweep([trained.run(2)], tmp_path)
     assert len(read_sweep(tmp_path)) == 1
     assert {file.name for file in tmp_path.glob("*.json")} == {"list.json", "other.json", "toy-n2-seed1.json"}
-    assert not list(tmp_path.glob(".*")), "nothing temporary is left"
+    assert [file.name for file in tmp_path.glob(".*")] == [".sweep.lock"], "nothing temporary is left"
+
+
+@pytest.mark.parametrize("complete", [False, True])
+def test_what_a_kill_left_of_a_file_is_no_result(complete: bool, trained: Trained, tmp_path: Path) -> None:
+    run = trained.run(2)
+    sweep([run], tmp_path)
+    text = (tmp_path / f"{run.name}.json").read_text()
+    (tmp_path / f"{run.name}.json").unlink()
+    (tmp_path / f".{run.name}-a1b2c3d4.json").write_text(text if complete else "")
+    assert read_sweep(tmp_path) == []
+    outcomes, _ = sweep([run], tmp_path)
+    assert trained.names == [run.name] * 2
+    assert outcomes[0].state is State.FINISHED
+    assert len(read_sweep(tmp_path)) == 1
+
+
+@pytest.mark.parametrize(("out", "work"), [("a", "b"), ("a", "c"), ("c", "b")])
+def test_a_second_sweep_keeps_off_the_folders_of_the_first(
+    out: str, work: str, trained: Trained, tmp_path: Path
+) -> None:
+    def train(folder: Path, resume: bool) -> Any:
+        (folder / "half").touch()
+        with pytest.raises(ConfigError, match=r"another process is at a sweep in .*: wait until it ends, or choose"):
+            sweep([trained.run(2)], tmp_path / out, work=tmp_path / work)
+        assert (folder / "half").exists()
+        return result(1.0)
+
+    outcomes, shown = sweep([trained.run(2, train=train)], tmp_path / "a", work=tmp_path / "b")
+    assert outcomes[0].state is State.FINISHED, shown
+    assert trained.names == ["toy-n2-seed1"]
+    sweep([trained.run(4)], tmp_path / out, work=tmp_path / work)
+    assert trained.names == ["toy-n2-seed1", "toy-n4-seed1"], "the lock is gone"
+
+
+def test_results_and_work_may_share_a_folder(trained: Trained, tmp_path: Path) -> None:
+    outcomes, _ = sweep([trained.run(2)], tmp_path, work=tmp_path / "elsewhere" / "..")
+    assert outcomes[0].state is State.FINISHED
+
+
+def test_a_folder_that_cannot_be_locked_is_said(trained: Trained, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(ConfigError, match=r"file cannot be locked: .*Choose a folder that is yours"):
+        sweep([trained.run(2)], tmp_path / "file")
+
+
+@pytest.mark.parametrize("relative", [False, True])
+def test_a_reason_names_no_folder_of_this_machine(
+    relative: bool, trained: Trained, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "linked").symlink_to(tmp_path / "work", target_is_directory=True)
+    (tmp_path / "work").mkdir()
+    out, work = Path("out"), Path("linked")
+
+    def train(folder: Path, resume: bool) -> None:
+        where = (folder / "x", folder.resolve(), folder.parent / "y", out.absolute(), tmp_path / "home" / "z")
+        raise CheckpointError(
+            f"{', '.join(map(str, where))}, {out.absolute()}-2, /mnt{tmp_path / 'home'}. Memory ran out"
+        )
+
+    start = Path() if relative else tmp_path
+    outcomes, _ = sweep([trained.run(2, train=train)], start / out, work=start / work)
+    assert outcomes[0].content is not None
+    kept = f"{tmp_path}/out-2, /mnt{tmp_path}/home. Memory ran out"
+    assert outcomes[0].content["reason"] == f"CheckpointError: RUN/x, RUN, WORK/y, OUT, ~/z, {kept}"
+
+
+def test_a_root_for_a_home_is_not_cut_out(trained: Trained, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/")
+    outcomes, _ = sweep([trained.run(2, train=fail(TrainingError("1 / 0 in /etc/x")))], tmp_path)
+    assert outcomes[0].content is not None
+    assert outcomes[0].content["reason"] == "TrainingError: 1 / 0 in /etc/x"
+
+
+@pytest.mark.parametrize("keep_weights", [False, True])
+def test_advice_goes_with_the_checkpoint_that_it_is_about(keep_weights: bool, trained: Trained, tmp_path: Path) -> None:
+    def train(folder: Path, resume: bool) -> None:
+        checkpoints = Checkpoints(folder)
+        checkpoints.folder.mkdir()
+        (checkpoints.folder / "step-00000007.safetensors").touch()
+        raise DivergedError(f"Lower the learning rate. {checkpoints.advice()}")
+
+    sweep([trained.run(2, train=train)], tmp_path, keep_weights=keep_weights)
+    advice = " The last checkpoint is intact: RUN/checkpoints/step-00000007.safetensors; go on from it with --resume"
+    reason = read_json(tmp_path / "toy-n2-seed1.json")["reason"]
+    assert reason == "Lower the learning rate." + (advice if keep_weights else "")
+
+
+def test_a_sweep_adds_what_a_result_does_not_say(trained: Trained, tmp_path: Path) -> None:
+    run = trained.run(2, seed=3, train=lambda folder, resume: {"metrics": {"accuracy": 5.0}, "command": "its own"})
+    outcomes, shown = sweep([run], tmp_path)
+    assert "toy-n2-seed3: finished  accuracy 5.00" in shown
+    content = read_json(tmp_path / "toy-n2-seed3.json")
+    assert (content["seed"], content["config"], content["curve"]) == (3, {"layers": 2, "seed": 3}, [])
+    assert (content["data_hash"], content["command"]) == ("data", "its own")
+    assert content["wall_seconds"] == outcomes[0].seconds
+
+
+@pytest.mark.parametrize(
+    "found", [{}, {"metrics": None}, {"metrics": {"loss": 1.0}}, {"metrics": {"accuracy": math.nan}}]
+)
+def test_what_is_no_result_fails_before_it_is_written(found: dict[str, Any], trained: Trained, tmp_path: Path) -> None:
+    outcomes, _ = sweep([trained.run(2, train=lambda folder, resume: found), trained.run(4)], tmp_path)
+    assert [each.state for each in outcomes] == [State.FAILED, State.FINISHED]
+    content = json.loads((tmp_path / "toy-n2-seed1.json").read_text())
+    assert content["metrics"] == {}
+    assert "no accuracy in its metrics" in content["reason"] or "not JSON compliant" in content["reason"]

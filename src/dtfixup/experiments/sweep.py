@@ -4,17 +4,22 @@ In: an ordered list of `Run`s. Out: one file for each, `<out>/<experiment>-<vari
 at all: its result, or why it has none. The same call again goes on where the last one ended, however it ended: a run is
 known by a hash of its configuration and data, so what is finished is not repeated, under whatever experiment's name it
 was trained, and what has changed is trained anew.
+
+One process at a time: a sweep locks its folders by `flock`, so it runs on Linux and macOS, as the training engine does.
 """
 
+import fcntl
 import gc
 import hashlib
 import json
 import math
+import os
+import re
 import shutil
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
@@ -27,7 +32,7 @@ from rich.console import Console, JustifyMethod
 from rich.live import Live
 from rich.table import Table
 
-from dtfixup.errors import DivergedError
+from dtfixup.errors import ConfigError, DivergedError, TrainingError
 from dtfixup.experiments.provenance import commit, hardware
 from dtfixup.files import read_json, write_json
 from dtfixup.training.checkpoint import Checkpoints
@@ -36,6 +41,7 @@ from dtfixup.training.config import to_json
 Content = Mapping[str, Any]
 _STARTED = "sweep.json"  # in a run's folder: whose it is
 _OUTDATED = "outdated"  # folder beside the result files
+_LOCK = ".sweep.lock"  # stays behind, since removing it could unlock what another process has locked by then
 _FRAME = 8  # lines of the screen that the live table's rows leave to its head and to what was there before
 
 
@@ -69,7 +75,8 @@ class Run:
     data_hash: str
     train: Callable[[Path, bool], Content | None]
     """Trains into a folder, from its newest checkpoint if the second argument says so. Returns what the result file
-    shall hold; None if a stop was asked for."""
+    shall hold, as JSON has it: `metrics` by name, among them `metric`, and what else there is, such as `curve`. The
+    sweep adds configuration, seconds and origin where they are not there. None if a stop was asked for."""
     metric: str
     """The one of the result's metrics to show."""
     cost: float = 1.0
@@ -133,46 +140,50 @@ def run_sweep(
     """
     out, console = Path(out), console or get_console()
     work = out / "runs" if work is None else Path(work)
-    outcomes, settled = [Outcome(run) for run in runs], _settled(out)
-    for outcome in outcomes:
-        _take_over(outcome, settled)
-        _set_outdated_aside(outcome, out, console)
-    ends = math.inf if budget_seconds is None else time.monotonic() + budget_seconds
-    with _live(outcomes, console):
-        for place, outcome in enumerate(outcomes, start=1):
+    with _locked(out, work):
+        outcomes, settled = [Outcome(run) for run in runs], _settled(out)
+        for outcome in outcomes:
             _take_over(outcome, settled)
-            if outcome.state is not State.WAITING:
-                continue
-            if time.monotonic() + _expected_seconds(outcome.run, outcomes) >= ends:
-                outcome.state = State.LEFT
-                continue
-            outcome.state, outcome.began = State.RUNNING, time.monotonic()
-            outcome.state, outcome.content = train_one(outcome.run, out, work / outcome.run.name, keep_weights)
-            if outcome.content is None:
-                break
-            if outcome.state in SETTLED:
-                settled[outcome.run.key] = outcome.content
-            if not console.is_terminal:
-                _say(console, f"[{place}/{len(outcomes)}] {_line(outcome)}")
+            _set_outdated_aside(outcome, out, console)
+        ends = math.inf if budget_seconds is None else time.monotonic() + budget_seconds
+        with _live(outcomes, console):
+            for place, outcome in enumerate(outcomes, start=1):
+                _take_over(outcome, settled)
+                if outcome.state is not State.WAITING:
+                    continue
+                if time.monotonic() + _expected_seconds(outcome.run, outcomes) >= ends:
+                    outcome.state = State.LEFT
+                    continue
+                outcome.state, outcome.began = State.RUNNING, time.monotonic()
+                outcome.state, outcome.content = train_one(outcome.run, out, work / outcome.run.name, keep_weights)
+                if outcome.content is None:
+                    break
+                if outcome.state in SETTLED:
+                    settled[outcome.run.key] = outcome.content
+                if not console.is_terminal:
+                    _say(console, f"[{place}/{len(outcomes)}] {_line(outcome)}")
     _say_end(console, outcomes)
     return outcomes
 
 
 def train_one(run: Run, out: Path, folder: Path, keep_weights: bool = False) -> tuple[State, Content | None]:
     """Train one run in a folder and write its file; LEFT if a stop was asked for. Needs nothing of other runs."""
+    out, folder = out.absolute(), folder.absolute()  # so that errors name them in a form that can be told and cut out
     started, resume = time.monotonic(), _resumes(run, folder)
     write_json(folder / _STARTED, {"key": run.key, "name": run.name})
+    found: Content | None
     try:
-        found = run.train(folder, resume)
-        state, content = (State.LEFT, None) if found is None else (State.FINISHED, {**found})
-    except DivergedError as error:
-        state, content = State.DIVERGED, _without_result(run, started, error)
+        state, found = State.FINISHED, run.train(folder, resume)
+        if found is not None:
+            _require_result(run, found)
     except Exception as error:
-        state, content = State.FAILED, _without_result(run, started, error)
+        state = State.DIVERGED if isinstance(error, DivergedError) else State.FAILED
+        found = {"metrics": {}, "reason": _reason(error, folder, out, keep_weights)}
     _free_memory()
-    if content is None:
-        return state, None
-    content |= {"experiment": run.experiment, "variant": run.variant, "key": run.key, "state": state.value}
+    if found is None:
+        return State.LEFT, None
+    known = {"experiment": run.experiment, "variant": run.variant, "seed": run.seed, "key": run.key}
+    content = {**_record(run, started), **found, **known, "state": state.value}
     write_json(out / f"{run.name}.json", content)
     if state in SETTLED and not keep_weights:
         shutil.rmtree(Checkpoints(folder).folder, ignore_errors=True)
@@ -182,8 +193,12 @@ def train_one(run: Run, out: Path, folder: Path, keep_weights: bool = False) -> 
 
 
 def read_sweep(out: str | Path) -> list[Content]:
-    """The files of sweeps in a folder, by name; other JSON files there are left alone."""
-    contents = [read_json(file) for file in sorted(Path(out).glob("*.json"))]
+    """The files of sweeps in a folder, by name; other JSON files there are left alone.
+
+    So are names with a dot in front: what a kill left of a file that was being written, whole or not.
+    """
+    files = sorted(file for file in Path(out).glob("*.json") if not file.name.startswith("."))
+    contents = [read_json(file) for file in files]
     return [each for each in contents if isinstance(each, dict) and {"key", "state", "variant"} <= each.keys()]
 
 
@@ -207,6 +222,27 @@ def sweep_table(outcomes: Sequence[Outcome], room: int | None = None) -> Table:
         value, seconds = (None if number is None else f"{number:.1f}" for number in (each.value, each.seconds))
         table.add_row(each.run.variant, str(each.run.seed), each.state.value, value, seconds)
     return table
+
+
+@contextmanager
+def _locked(*folders: Path) -> Iterator[None]:
+    """Nobody else's sweep has these folders; the system unlocks them when the process ends, however it ends."""
+    with ExitStack() as stack:
+        for folder in dict.fromkeys(each.resolve() for each in folders):
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+                file = stack.enter_context((folder / _LOCK).open("a"))
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise ConfigError(
+                    f"another process is at a sweep in {folder}: wait until it ends, or choose other folders for the "
+                    "results and for the work"
+                ) from None
+            except OSError as error:
+                raise ConfigError(
+                    f"{folder} cannot be locked: {error}. Choose a folder that is yours, on a file system with locks"
+                ) from error
+        yield
 
 
 def _live(outcomes: Sequence[Outcome], console: Console) -> AbstractContextManager[object]:
@@ -236,7 +272,7 @@ def _set_outdated_aside(outcome: Outcome, out: Path, console: Console) -> None:
         _say(console, f"{name}: it had failed ({known.get('reason')}); it is trained anew")
     elif file.exists() and known.get("key") != outcome.run.key:
         then = "it is trained anew" if outcome.state is State.WAITING else "another experiment has trained it since"
-        aside = out / _OUTDATED / file.name
+        aside = out / _OUTDATED / f"{name}-{known.get('key', 'unknown')}.json"
         aside.parent.mkdir(exist_ok=True)
         file.replace(aside)
         _say(
@@ -253,25 +289,40 @@ def _resumes(run: Run, folder: Path) -> bool:
     return False
 
 
-def _without_result(run: Run, started: float, error: Exception) -> dict[str, Any]:
-    """The file of a run that came to nothing, and why."""
+def _require_result(run: Run, found: Content) -> None:
+    """What `Run.train` returned can be written, and be shown."""
+    if not isinstance(metrics := found.get("metrics"), Mapping) or run.metric not in metrics:
+        raise TrainingError(f"what {run.name} returned has no {run.metric} in its metrics: let its train return it")
+    json.dumps({**found}, allow_nan=False)
+
+
+def _record(run: Run, started: float) -> dict[str, Any]:
+    """What is known of a run whatever came of it."""
     config = to_json(run.config)
     if "encoder" in config:
         config["encoder"] = Path(config["encoder"]).name  # as in `run_result`: folders are nobody's business
-    reason = str(error) if isinstance(error, DivergedError) else f"{type(error).__name__}: {error}"
     return {
         "name": f"{run.experiment}-{run.variant}",
         "command": run.command,
         "commit": commit(),
-        "seed": run.seed,
         "data_hash": run.data_hash,
         "hardware": hardware(),
         "wall_seconds": round(time.monotonic() - started, 1),
         "config": config,
-        "metrics": {},
         "curve": [],
-        "reason": reason,
     }
+
+
+def _reason(error: Exception, folder: Path, out: Path, keep_weights: bool) -> str:
+    """What went wrong, without folders of this machine, and without advice about a checkpoint that is removed."""
+    text = str(error) if isinstance(error, DivergedError) else f"{type(error).__name__}: {error}"
+    if isinstance(error, DivergedError) and not keep_weights:
+        text = text.replace(Checkpoints(folder).advice(), "").rstrip()
+    home = Path(os.path.expanduser("~"))  # noqa: PTH111  Path.home() is an error where there is no home
+    named = {home: "~", folder.parent: "WORK", out: "OUT", folder: "RUN"}
+    names = {str(form): name for path, name in named.items() for form in (path, path.resolve()) if form != form.parent}
+    longest_first = "|".join(re.escape(path) for path in sorted(names, key=len, reverse=True))
+    return re.sub(rf"(?<![\w.-])({longest_first})(?!\w|[.-]\w)", lambda found: names[found[0]], text)
 
 
 def _expected_seconds(run: Run, outcomes: Iterable[Outcome]) -> float:
