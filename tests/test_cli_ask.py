@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from dtfixup.cli import main
 from dtfixup.cli_ask import ExitCode
 from dtfixup.errors import DeadlineError
 from dtfixup.sql import running
+from dtfixup.sql.answers import Verdict
 from dtfixup.sql.dataset import open_dataset
 from dtfixup.sql.parser import SqlParser
 from dtfixup.sql.sample import sample_folder
@@ -152,7 +154,7 @@ def test_a_prompt_without_a_question(
     ask: Callable[..., int], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     converse(monkeypatch, [r"\r", QUESTION, KeyboardInterrupt, "", " x " * 900, r"\r", r"\help", r"\q", QUESTION])
-    assert ask() == 0
+    assert ask() == ExitCode.ERROR, "some lines ended in errors, and no person has seen them"
     out, err = capsys.readouterr()
     assert [line.startswith("SELECT") for line in out.splitlines()].count(True) == 1
     assert "row" in out.splitlines()[-1]
@@ -166,10 +168,29 @@ def test_the_prompt_ends_with_the_input_and_speaks_json(
     ask: Callable[..., int], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     converse(monkeypatch, [QUESTION, "x" * 3000, "Quo vadis?"])
-    assert ask("--json") == 0
+    assert ask("--json") == ExitCode.ERROR
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [line.get("verdict") for line in lines] == ["sure", None, "no_link"]
     assert "3,000 characters" in lines[1]["error"]
+
+
+def test_the_code_of_many_questions(
+    ask: Callable[..., int], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    converse(monkeypatch, [QUESTION, "Quo vadis?"])
+    assert ask("--json") == ExitCode.ANSWERED, "a question without a link is no error; its object says so"
+    converse(monkeypatch, ["  x " * 900, QUESTION])
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    assert ask() == ExitCode.ANSWERED, "a person has seen the error"
+    monkeypatch.setattr("sys.stdin.isatty", lambda: False)
+
+    def late(*_: object, **__: object) -> None:
+        raise DeadlineError("stopped after 5 s")
+
+    monkeypatch.setattr(running, "run_query", late)
+    converse(monkeypatch, [QUESTION, "Quo vadis?"])
+    assert ask("--json", "--run") == ExitCode.ERROR
+    assert "stopped after 5 s" in capsys.readouterr().out
 
 
 def test_what_is_left_out_is_told(ask: Callable[..., int], ferry: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -179,15 +200,52 @@ def test_what_is_left_out_is_told(ask: Callable[..., int], ferry: Path, capsys: 
     assert "left out: the foreign key (owner) of 'tug'" in " ".join(capsys.readouterr().err.split())
 
 
-def test_a_terminal_gets_colours(
-    ask: Callable[..., int], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Standard output and error are terminals."""
     plain = cli_ask.Console
     monkeypatch.setattr(
         cli_ask, "Console", lambda **options: plain(force_terminal=True, color_system="standard", **options)
     )
+
+
+@pytest.mark.usefixtures("terminal")
+def test_a_terminal_gets_colours(ask: Callable[..., int], capsys: pytest.CaptureFixture[str]) -> None:
     assert ask(QUESTION) == 0
     assert "\x1b[" in capsys.readouterr().out
+
+
+HOSTILE = "\x1b]0;owned\x07\x1b[2J"
+
+
+@pytest.mark.usefixtures("terminal")
+def test_stored_text_gives_no_orders_to_a_terminal(
+    ask: Callable[..., int], ferry: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with closing(sqlite3.connect(ferry)) as connection:
+        connection.execute(f'CREATE TABLE "a{HOSTILE}" (name TEXT, owner INTEGER REFERENCES "b{HOSTILE}" (id))')
+    plain = tiny_parser().ask(QUESTION, ferry)
+    named = replace(plain.schema, tables=tuple(replace(table, natural=HOSTILE) for table in plain.schema.tables))
+    unlinked = replace(plain, verdict=Verdict.NO_LINK, schema=named)
+    monkeypatch.setattr(tiny_parser(), "ask", lambda *_: unlinked)
+    assert ask("Quo vadis?") == ExitCode.NO_LINK
+    told = capsys.readouterr().err
+    assert "The database is about:  ]0;owned" in told.replace("\n", " ")
+    likeliest = replace(plain.alternatives[0], sql=f"SELECT '{HOSTILE}'")
+    answer = replace(plain, alternatives=(likeliest, *plain.alternatives[1:]))
+    monkeypatch.setattr(tiny_parser(), "ask", lambda *_: answer)
+
+    def failing(*_: object, **__: object) -> None:
+        raise DeadlineError(f"no {HOSTILE}")
+
+    monkeypatch.setattr(running, "run_query", failing)
+    assert ask(QUESTION, "--run") == ExitCode.ERROR
+    converse(monkeypatch, [QUESTION, r"\r"])
+    assert ask("--run") == ExitCode.ERROR
+    out, err = capsys.readouterr()
+    assert out.count("owned") == 2
+    assert err.count("owned") > 4
+    assert not any(order in told + out + err for order in ("\x1b]", "\x07", "\x1b[2J"))
 
 
 def test_a_whole_process_answers_a_script(ferry: Path) -> None:

@@ -6,7 +6,6 @@ The query and its rows go to standard output, everything else to standard error.
 import json as json_text
 import os
 import sys
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import IntEnum
@@ -53,7 +52,8 @@ def ask(
 ) -> None:
     """Ask a database in English: prints SQL in its dialect, and with --run the rows.
 
-    Exit code: 0 answered, 2 error, 3 the model is unsure, 4 nothing in the question links to the schema.
+    Exit code: 0 answered, 2 error, 3 the model is unsure, 4 nothing in the question links to the schema. Questions from
+    standard input: 2 if any of them, or the run of its query, ended in an error, otherwise 0.
 
     Args:
         database: SQLite file, or a URL such as postgresql://user@host/name or mysql://user@host/name.
@@ -70,13 +70,9 @@ def ask(
     """
     try:
         session = _open(database, model, _Options(run, json, explain, beam, rows, deadline), names, namespace)
-        if question is not None:
-            sys.exit(session.answer(question))
-        session.converse()
+        sys.exit(session.converse() if question is None else session.answer(question))
     except DtFixupError as error:
-        if not json:
-            raise
-        _print_json({"error": str(error)})
+        _tell_error(error, is_json=json)
         sys.exit(ExitCode.ERROR)
 
 
@@ -176,8 +172,10 @@ class _Session:
             self._show_sql(answer.sql)
 
     def _show_sql(self, sql: str) -> None:
+        from dtfixup.sql.links_view import shown
+
         if self._out.is_terminal:
-            self._out.print(Syntax(sql, "sql", word_wrap=True, background_color="default"))
+            self._out.print(Syntax(shown(sql), "sql", word_wrap=True, background_color="default"))
         else:  # a file or a program gets the query as it is
             sys.stdout.write(sql + "\n")
 
@@ -193,40 +191,45 @@ class _Session:
         return run_query(self._database.location, sql, deadline=self._options.deadline, max_rows=self._options.rows)
 
     def note(self, sentence: str) -> None:
-        self._notes.print(escape(sentence), highlight=False, style="yellow")
+        from dtfixup.sql.links_view import shown
 
-    def converse(self) -> None:
-        r"""Answer questions until the end of the input or `\q`; an error or Ctrl-C ends a question, not the prompt."""
+        self._notes.print(escape(shown(sentence)), highlight=False, style="yellow")
+
+    def converse(self) -> ExitCode:
+        r"""Answer questions until the end of the input or `\q`; an error or Ctrl-C ends a question, not the prompt.
+
+        A script learns from the code whether there was an error; a person has seen it.
+        """
         with suppress(ImportError):
             import readline  # noqa: F401, input() then has history and editing
         is_person = sys.stdin.isatty()
+        has_failed = False
         if is_person:
             self.note(f"{self._database.shown}: {_HELP}")
         while True:
             try:
                 line = input(_PROMPT if is_person else "").strip()
                 if line == r"\q":
-                    return
+                    break
                 if line:
-                    self._obey(line)
+                    has_failed |= self._obey(line) is ExitCode.ERROR
             except EOFError:
-                return
+                break
             except KeyboardInterrupt:
                 self._notes.print()
             except DtFixupError as error:
-                if self._options.json:
-                    _print_json({"error": str(error)})
-                else:
-                    self._notes.print(f"[bold red]error[/]: {escape(str(error))}", highlight=False)
+                has_failed = True
+                _tell_error(error, is_json=self._options.json)
+        return ExitCode.ERROR if has_failed and not is_person else ExitCode.ANSWERED
 
-    def _obey(self, line: str) -> None:
-        commands: dict[str, Callable[[], object]] = {r"\r": self._run_last}
-        if line in commands:
-            commands[line]()
+    def _obey(self, line: str) -> ExitCode:
+        if line == r"\r":
+            self._run_last()
         elif line.startswith("\\"):
             self.note(_HELP)
         else:
-            self.answer(line)
+            return self.answer(line)
+        return ExitCode.ANSWERED
 
     def _run_last(self) -> None:
         if self._last is None:
@@ -239,6 +242,16 @@ def _code_of(answer: "Answer") -> ExitCode:
 
     codes = {Verdict.SURE: ExitCode.ANSWERED, Verdict.UNSURE: ExitCode.UNSURE, Verdict.NO_LINK: ExitCode.NO_LINK}
     return codes[answer.verdict]
+
+
+def _tell_error(error: DtFixupError, *, is_json: bool) -> None:
+    from dtfixup.sql.links_view import shown
+
+    if is_json:
+        _print_json({"error": str(error)})
+    else:
+        told = Console(stderr=True)
+        told.print(f"[bold red]error[/]: {escape(shown(str(error)))}", highlight=False)
 
 
 def _print_json(content: dict[str, Any]) -> None:

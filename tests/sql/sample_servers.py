@@ -1,14 +1,26 @@
-"""The bundled databases on real servers: a SQLite file in, the same tables, keys and rows in another database out."""
+"""The same data in SQLite and on real servers.
+
+The bundled databases: a SQLite file in, the same tables, keys and rows in another database out. And a small farm, whose
+values tell the dialects apart.
+"""
 
 import datetime
 import sqlite3
-from collections.abc import Sequence
-from contextlib import closing
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy import create_engine
+
+from dtfixup.sql.dialects import Translator
+from dtfixup.sql.execute import GuardedConnection, Rows, open_guarded
+from dtfixup.sql.opened import OpenedDatabase
+
+from .reflected import run_script
+from .servers import fresh_database
 
 TYPES = {
     "postgresql": {
@@ -86,3 +98,41 @@ def alike(value: Any) -> Any:
 def alike_rows(rows: Sequence[Sequence[Any]], *, is_ordered: bool) -> list[tuple[Any, ...]]:
     found = [tuple(alike(value) for value in row) for row in rows]
     return found if is_ordered else sorted(found, key=repr)
+
+
+FARM = (
+    "CREATE TABLE pets (id INTEGER PRIMARY KEY, name VARCHAR(20), kind VARCHAR(20), age INTEGER, tame BOOLEAN, "
+    "key_1 INTEGER, place VARCHAR(20), said VARCHAR(20))",
+    """INSERT INTO pets VALUES (1, 'Rex', 'dog', 7, TRUE, 5, 'yard', '1e3'), (2, 'Tom', 'cat', 9, FALSE, 4, 'roof',
+    '2.5e-1x'), (3, 'Ida', 'dog', 3, TRUE, 6, 'yard', ' +7.'), (4, 'Bob', 'cow', NULL, NULL, 1, NULL, '.5e'),
+    (5, 'Kim', 'cow', -9, FALSE, 2, 'barn', '123e4567 and more')""",
+    "CREATE TABLE keepers (id INTEGER PRIMARY KEY, name VARCHAR(20))",
+    "INSERT INTO keepers VALUES (1, 'Ann'), (2, 'Ben'), (4, 'Cid')",
+)
+
+
+@dataclass(frozen=True)
+class Both:
+    """The same data on a server and in a SQLite file."""
+
+    translator: Translator
+    server: GuardedConnection
+    file: GuardedConnection
+
+    def compare(self, sql: str) -> tuple[Rows, Rows]:
+        """What SQLite and the server find, which are the same rows."""
+        expected, found = self.file.run(sql), self.server.run(self.translator.translate(sql))
+        rows = [alike_rows(each.rows, is_ordered="ORDER BY" in sql) for each in (expected, found)]
+        assert rows[0] == rows[1]
+        return expected, found
+
+
+@contextmanager
+def farm_on(admin: str, folder: Path) -> Iterator[Both]:
+    """The farm on the server of the admin's URL, and in a file of the folder."""
+    file = folder / "farm.sqlite"
+    run_script(f"sqlite:///{file}", FARM)
+    with fresh_database(admin) as url:
+        run_script(url, FARM)
+        with open_guarded(url) as server, open_guarded(file) as own:
+            yield Both(OpenedDatabase(url).reading.translator, server, own)

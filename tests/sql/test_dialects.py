@@ -40,8 +40,8 @@ def schema() -> Schema:
 
 def translated(sql: str, dialect: Dialect) -> str:
     pets = schema()
-    whole = [index for index, column in enumerate(pets.columns) if column.name in ("id", "age", "keeper")]
-    return Translator(pets, dialect, integers=whole).translate(sql)
+    whole = {index: "int" for index, column in enumerate(pets.columns) if column.name in ("id", "age", "keeper")}
+    return Translator(pets, dialect, declared=whole).translate(sql)
 
 
 CASES = [
@@ -87,8 +87,8 @@ CASES = [
     (
         "SELECT avg(age), sum(tame), avg(born) FROM pets",
         'SELECT AVG("age"), SUM(CAST("tame" AS INT)), AVG(COALESCE(CAST(SUBSTRING(CAST("born" AS TEXT) FROM '
-        "'^ *[-+]?[0-9]*[.]?[0-9]+') AS DOUBLE PRECISION), CASE WHEN CAST(\"born\" AS TEXT) IS NOT NULL THEN 0 END)) "
-        'FROM "pets"',
+        "'^\\s*[-+]?(?:[0-9]+[.]?[0-9]*|[.][0-9]+)(?:[eE][-+]?[0-9]{1,2}(?![0-9]))?') AS DOUBLE PRECISION), CASE WHEN "
+        'CAST("born" AS TEXT) IS NOT NULL THEN 0 END)) FROM "pets"',
         "SELECT AVG(CAST(`age` AS DOUBLE)), SUM(`tame`), AVG(CAST(CAST(`born` AS CHAR) AS DOUBLE)) FROM `pets`",
     ),
     (
@@ -115,10 +115,10 @@ CASES = [
     ),
     (
         "SELECT DISTINCT kind FROM pets ORDER BY age DESC LIMIT 1",
-        'SELECT "kind" FROM (SELECT "kind" AS "kind", "age" AS "key_1" FROM "pets") AS found GROUP BY "kind" '
-        'ORDER BY MAX("key_1") DESC NULLS LAST LIMIT 1',
-        "SELECT `kind` FROM (SELECT `kind` AS `kind`, `age` AS `key_1` FROM `pets`) AS found GROUP BY `kind` "
-        "ORDER BY MAX(`key_1`) DESC LIMIT 1",
+        'SELECT found."kind" FROM (SELECT "kind" AS "kind", "age" AS "key_1" FROM "pets") AS found GROUP BY '
+        'found."kind" ORDER BY MAX(found."key_1") DESC NULLS LAST LIMIT 1',
+        "SELECT found.`kind` FROM (SELECT `kind` AS `kind`, `age` AS `key_1` FROM `pets`) AS found GROUP BY "
+        "found.`kind` ORDER BY MAX(found.`key_1`) DESC LIMIT 1",
     ),
     (
         "SELECT DISTINCT kind FROM pets ORDER BY kind ASC",
@@ -142,12 +142,12 @@ CASES = [
     ),
     (
         "SELECT name, max(age) FROM pets GROUP BY kind",
-        'SELECT MAX(CASE WHEN "place" = 1 THEN "name" END) AS "name", MAX("age") FROM (SELECT "name" AS "name", "age" '
-        'AS "age", "kind" AS "kind", ROW_NUMBER() OVER (PARTITION BY "kind" ORDER BY "age" IS NULL ASC, "age" DESC) AS '
-        '"place" FROM "pets") AS ranked GROUP BY "kind"',
-        "SELECT MAX(CASE WHEN `place` = 1 THEN `name` END) AS `name`, MAX(`age`) FROM (SELECT `name` AS `name`, `age` "
-        "AS `age`, `kind` AS `kind`, ROW_NUMBER() OVER (PARTITION BY `kind` ORDER BY `age` IS NULL ASC, `age` DESC) AS "
-        "`place` FROM `pets`) AS ranked GROUP BY `kind`",
+        'SELECT MAX(CASE WHEN ranked."place" = 1 THEN ranked."name" END) AS "name", MAX(ranked."age") FROM (SELECT '
+        '"name" AS "name", "age" AS "age", "kind" AS "kind", ROW_NUMBER() OVER (PARTITION BY "kind" ORDER BY "age" IS '
+        'NULL ASC, "age" DESC) AS "place" FROM "pets") AS ranked GROUP BY ranked."kind"',
+        "SELECT MAX(CASE WHEN ranked.`place` = 1 THEN ranked.`name` END) AS `name`, MAX(ranked.`age`) FROM (SELECT "
+        "`name` AS `name`, `age` AS `age`, `kind` AS `kind`, ROW_NUMBER() OVER (PARTITION BY `kind` ORDER BY `age` IS "
+        "NULL ASC, `age` DESC) AS `place` FROM `pets`) AS ranked GROUP BY ranked.`kind`",
     ),
     (
         "SELECT name FROM pets WHERE age > (SELECT age FROM pets) AND keeper IN (SELECT id FROM keepers LIMIT 2)",
@@ -165,8 +165,13 @@ CASES = [
         "SELECT name FROM pets UNION SELECT id FROM keepers INTERSECT SELECT kind FROM pets",
         '(SELECT "name" FROM "pets" UNION SELECT CAST("id" AS TEXT) FROM "keepers") INTERSECT SELECT "kind" '
         'FROM "pets"',
-        "SELECT `item_1` FROM (SELECT `name` AS `item_1` FROM `pets` UNION SELECT `id` FROM `keepers`) AS sides "
-        "INTERSECT SELECT `kind` FROM `pets`",
+        "SELECT `item_1` AS `name` FROM (SELECT `name` AS `item_1` FROM `pets` UNION SELECT `id` FROM `keepers`) AS "
+        "sides INTERSECT SELECT `kind` FROM `pets`",
+    ),
+    (
+        "SELECT name FROM pets WHERE tame IN ('yes', 'other', 2) OR age IN (7, 'old')",
+        'SELECT "name" FROM "pets" WHERE "tame" IN (TRUE) OR "age" IN (7)',
+        "SELECT `name` FROM `pets` WHERE `tame` IN (1, 2) OR `age` IN (7)",
     ),
     ("SELECT name, * FROM keepers AS T1", None, None),
     (

@@ -1,6 +1,8 @@
 """Queries run for a person: read-only, and stopped in time whatever they say."""
 
 import sqlite3
+import subprocess
+import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -28,6 +30,26 @@ def test_errors_of_the_guard_come_back(pets: Path) -> None:
     pets.unlink()
     with pytest.raises(GuardError, match="does not exist"):
         run_query(pets, "SELECT name FROM pets")
+
+
+def test_a_url_that_cannot_be_used_is_the_guards_error_too() -> None:
+    with pytest.raises(GuardError, match="SQLite database in memory is empty"):
+        run_query("sqlite://", "SELECT 1")
+
+
+def test_a_script_without_a_main_guard_is_told(pets: Path, tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        "from dtfixup.errors import GuardError\n"
+        "from dtfixup.sql.running import run_query\n"
+        "try:\n"
+        f"    run_query({str(pets)!r}, 'SELECT name FROM pets')\n"
+        "except GuardError as error:\n"
+        "    print(error)\n"
+    )
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert 'call run_query below `if __name__ == "__main__":`' in done.stdout
 
 
 def test_one_long_call_is_stopped(pets: Path) -> None:

@@ -15,6 +15,8 @@ from dtfixup.sql.guard_text import Dialect
 from dtfixup.sql.schema import ColumnType, Schema
 
 _PLACE = "place"
+_RANKED, _FOUND = "ranked", "found"
+"""Names of nested tables."""
 
 
 class SelectTranslator:
@@ -82,7 +84,7 @@ class SelectTranslator:
         if len(extremes) == 1:
             return self._take_from_extreme(select, next(iter(extremes.values())))
         for node in bare:
-            self._swap(node, exp.Min(this=self._sortable(node)))
+            self._swap(node, exp.Min(this=self.sortable(node)))
         return select
 
     def _grouped(self, select: exp.Select) -> set[tuple[str, int]]:
@@ -114,24 +116,17 @@ class SelectTranslator:
         for child in node.iter_expressions():
             yield from self._bare(child, settled)
 
-    def _sortable(self, node: exp.Expr) -> exp.Expr:
-        """An expression of which there is a smallest value."""
+    def sortable(self, node: exp.Expr) -> exp.Expr:
+        """A copy of an expression, of which there is a smallest value."""
         kind = self._types.kind(node)
-        if self._is_postgresql and kind in (ColumnType.BOOLEAN, ColumnType.OTHERS):
-            return exp.cast(node.copy(), "INT" if kind is ColumnType.BOOLEAN else "TEXT")
-        return node.copy()
-
-    def _first(self, node: exp.Expr) -> exp.Expr:
-        """The value of an expression in the first row of its group."""
-        place = exp.column(_PLACE)
-        self._types.forget(place)
-        return exp.Max(this=exp.Case(ifs=[exp.If(this=place.eq(1), true=self._sortable(node))]))
+        if self._is_postgresql and kind is ColumnType.BOOLEAN:
+            return exp.cast(node.copy(), "INT")
+        return self._types.as_text(node) if self._is_postgresql and kind is ColumnType.OTHERS else node.copy()
 
     def _swap(self, node: exp.Expr, other: exp.Expr) -> None:
         """Put an expression in the place of another; a column that stands alone keeps its name."""
-        self._types.copy_kind(self._sortable(node), other)
-        alone = isinstance(node, exp.Column) and isinstance(node.parent, exp.Select) and node.arg_key == "expressions"
-        node.replace(exp.alias_(other, node.name, quoted=True) if alone else other)
+        self._types.copy_kind(self.sortable(node), other)
+        node.replace(exp.alias_(other, node.name, quoted=True) if _is_shown(node) else other)
 
     def _ordered(self, key: exp.Expr, *, is_descending: bool = False) -> exp.Ordered:
         """A key whose NULLs come where the database puts them by itself."""
@@ -152,7 +147,8 @@ class SelectTranslator:
             for node in _own(part):
                 if isinstance(node, exp.Column):
                     columns.setdefault(self._types.place(node), node.copy())
-        names = _unlike([column.name for column in columns.values()], {_PLACE})
+        names = _unlike([column.name for column in columns.values()], set())
+        [place] = _unlike([_PLACE], set(names))
         called = dict(zip(columns, names, strict=True))
         key = argument_of(extreme).copy()
         window = exp.Window(
@@ -168,7 +164,7 @@ class SelectTranslator:
         inner = exp.Select(
             expressions=[
                 *(exp.alias_(column, name, quoted=True) for column, name in zip(columns.values(), names, strict=True)),
-                exp.alias_(window, _PLACE),
+                exp.alias_(window, place),
             ],
             from_=select.args["from_"],
             joins=select.args.get("joins"),
@@ -178,20 +174,25 @@ class SelectTranslator:
             bare = {id(node) for node in self._bare(part, settled)}
             for node in list(_own(part)):
                 if id(node) in bare:
-                    self._rename(node, called)
-                    self._swap(node, self._first(node))
+                    value = self.sortable(node)
+                    self._rename(value, called)
+                    self._swap(node, _first(value, place))
+        for part in [*_outputs(select), *(group.expressions if group else ())]:
             self._rename(part, called)
-        select.set("from_", exp.From(this=_derived(inner, "ranked")))
+        select.set("from_", exp.From(this=_derived(inner, _RANKED)))
         select.set("joins", None)
         select.set("where", None)
         return select
 
     def _rename(self, node: exp.Expr, called: dict[tuple[str, int], str]) -> None:
-        """Call columns by the names that a nested table gives them, once."""
+        """Call columns by the names that a nested table gives them, once; one that stands alone keeps its own too."""
         for column in [own for own in _own(node) if isinstance(own, exp.Column) and self._types.is_known(own)]:
-            column.set("this", exp.to_identifier(called[self._types.place(column)], quoted=True))
-            column.set("table", None)
+            shown, name = column.name, called[self._types.place(column)]
+            column.set("this", exp.to_identifier(name, quoted=True))
+            column.set("table", exp.to_identifier(_RANKED))
             self._types.forget(column)
+            if name != shown and _is_shown(column):
+                column.replace(exp.alias_(column.copy(), shown, quoted=True))
 
     # Orders.
 
@@ -203,28 +204,37 @@ class SelectTranslator:
         if has_star or all(key.this.sql() in shown for key in keys):
             return
         items = [item.unalias() for item in select.expressions]
-        names = [item.alias_or_name or f"item_{place}" for place, item in enumerate(select.expressions, 1)]
-        names = _unlike(names, set())
+        shown_as = [_shown_name(item, place) for place, item in enumerate(select.expressions, 1)]
+        names = _unlike(shown_as, set())
+        sorted_by = _unlike([f"key_{place}" for place in range(1, len(keys) + 1)], self._names_in_sight(select, names))
         inner = select.copy()
         for part in ("distinct", "order", "limit"):
             inner.set(part, None)
-        sorted_by = [f"key_{place}" for place in range(1, len(keys) + 1)]
         inner.set(
             "expressions",
             [
                 *(exp.alias_(item.copy(), name, quoted=True) for item, name in zip(items, names, strict=True)),
-                *(exp.alias_(key.this.copy(), name) for key, name in zip(keys, sorted_by, strict=True)),
+                *(exp.alias_(self.sortable(key.this), name) for key, name in zip(keys, sorted_by, strict=True)),
             ],
         )
-        shown_names = [exp.column(exp.to_identifier(name, quoted=True)) for name in names]
+        found = [exp.column(exp.to_identifier(name, quoted=True), table=_FOUND) for name in names]
         for key, name in zip(keys, sorted_by, strict=True):
             first = exp.Max if key.args.get("desc") else exp.Min
-            key.set("this", first(this=exp.column(name)))
+            key.set("this", first(this=exp.column(name, table=_FOUND)))
         for part in ("distinct", "joins", "where", "having"):
             select.set(part, None)
-        select.set("expressions", [name.copy() for name in shown_names])
-        select.set("group", exp.Group(expressions=shown_names))
-        select.set("from_", exp.From(this=_derived(inner, "found")))
+        select.set("expressions", [_called(column.copy(), name) for column, name in zip(found, shown_as, strict=True)])
+        select.set("group", exp.Group(expressions=found))
+        select.set("from_", exp.From(this=_derived(inner, _FOUND)))
+
+    def _names_in_sight(self, select: exp.Select, made_up: list[str]) -> set[str]:
+        """Names that a new one of this query could be taken for."""
+        columns = (
+            self._schema.columns[index].name
+            for table in self._types.tables_of(select).values()
+            for index in self._schema.columns_of[table]
+        )
+        return {*made_up, *columns, *(node.name for node in select.find_all(exp.Identifier))}
 
     # Nested queries and set operations.
 
@@ -262,20 +272,21 @@ class SelectTranslator:
             self._match_sides(operation)
         elif isinstance(operation.this, exp.Subquery):  # in a nested query MariaDB miscounts columns in parentheses
             first = leaves(operation)[0]
+            shown_as = [_shown_name(item, place) for place, item in enumerate(first.expressions, 1)]
             names = [f"item_{place}" for place in range(1, len(first.expressions) + 1)]
             items = zip(first.expressions, names, strict=True)
             first.set("expressions", [exp.alias_(item.unalias().copy(), name) for item, name in items])
-            operation.set("this", exp.select(*names).from_(_derived(operation.this.this.copy(), "sides")))
+            shown = [_called(exp.column(name), own) for name, own in zip(names, shown_as, strict=True)]
+            operation.set("this", exp.select(*shown).from_(_derived(operation.this.this.copy(), "sides")))
 
     def _match_sides(self, operation: exp.SetOperation) -> None:
         """PostgreSQL wants both sides of a set operation to have the same types: where they differ, their text."""
         sides = leaves(operation)
         for place in range(len(sides[0].expressions)):
             items = [side.expressions[place] for side in sides]
-            if len({self._types.kind(item) for item in items}) > 1:
+            if len({self._types.sort(item) for item in items}) > 1:
                 for item in items:
-                    if self._types.kind(item) is not ColumnType.TEXT:
-                        item.replace(exp.cast(item.unalias().copy(), "TEXT"))
+                    item.replace(self._types.as_text(item.unalias()))
 
 
 def leaves(query: exp.Expr) -> list[exp.Select]:
@@ -316,6 +327,29 @@ def argument_of(aggregate: exp.Expr) -> exp.Expr:
 
 def _is_extreme(node: exp.Expr) -> bool:
     return isinstance(node, exp.Min | exp.Max)
+
+
+def _first(value: exp.Expr, place: str) -> exp.Expr:
+    """The value of an expression in the first row of its group; `place` is the column of the rows' numbers."""
+    is_first = exp.column(place, table=_RANKED).eq(1)
+    return exp.Max(this=exp.Case(ifs=[exp.If(this=is_first, true=value)]))
+
+
+def _is_shown(node: exp.Expr) -> bool:
+    """Whether a column stands alone among what a query shows, and so gives it its name."""
+    return isinstance(node, exp.Column) and isinstance(node.parent, exp.Select) and node.arg_key == "expressions"
+
+
+def _shown_name(item: exp.Expr, place: int) -> str:
+    """What an item is called: by its own name, its function's, or its place."""
+    if isinstance(item, exp.Alias | exp.Column):
+        return item.alias_or_name
+    return item.sql_name().lower() if isinstance(item, exp.AggFunc) else f"item_{place}"
+
+
+def _called(column: exp.Column, name: str) -> exp.Expr:
+    """A column that is shown by that name."""
+    return column if column.name == name else exp.alias_(column, name, quoted=True)
 
 
 def _derived(query: exp.Expr, name: str) -> exp.Subquery:

@@ -1,8 +1,10 @@
 """What the parts of a query are: which column of the schema, of which type, whether whole numbers.
 
-In: sqlglot's tree of a query that `SqlWriter` wrote. Out: answers for `dialects.py`. A column is looked up once, before
-anything is moved, and remembered in the node.
+In: sqlglot's tree of a query that `SqlWriter` wrote. Out: answers for `dialects.py`. Columns and whole numbers are
+looked up once, before anything is moved or replaced, and remembered in the nodes.
 """
+
+from collections.abc import Mapping
 
 from sqlglot import exp
 
@@ -11,18 +13,22 @@ from dtfixup.sql.schema import ColumnType, Schema
 
 _COLUMN = "column"
 _KIND = "kind"
-_NUMBERS = (exp.Count, exp.Sum, exp.Avg, exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Neg)
+_NAME = "name"
+_WHOLE = "whole"
+ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div)
+_NUMBERS = (exp.Count, exp.Sum, exp.Avg, *ARITHMETIC, exp.IntDiv, exp.Neg)
+_INTEGERS = {"tinyint", "smallint", "mediumint", "int", "integer", "bigint", "year"}
 
 
 class Types:
-    """Types over one schema; `integers` are its columns of whole numbers."""
+    """Types over one schema; `declared` are types as the server names them (`opened.declared_types`)."""
 
-    def __init__(self, schema: Schema, integers: frozenset[int]) -> None:
+    def __init__(self, schema: Schema, declared: Mapping[int, str]) -> None:
         self._schema = schema
-        self._integers = integers
+        self._declared = declared
 
     def resolve(self, tree: exp.Expr) -> None:
-        """Remember in every column which one of the schema it is."""
+        """Remember in every column which one of the schema it is, and in arithmetic whether it gives whole numbers."""
         for node in tree.find_all(exp.Column):
             select = node.parent_select
             if not isinstance(select, exp.Select) or isinstance(node.this, exp.Star):
@@ -33,6 +39,8 @@ class Types:
             if column is None:
                 raise SqlError(f"{node.sql()} is no column of {self._schema.database!r}")
             node.meta[_COLUMN] = column
+        for operation in tree.find_all(*ARITHMETIC):
+            operation.meta[_WHOLE] = self._is_integer(operation)
 
     def tables_of(self, select: exp.Select) -> dict[str, int]:
         """Tables of a FROM clause by the names they go by, in order; none for nested queries."""
@@ -76,7 +84,7 @@ class Types:
         match node:
             case exp.Column():
                 column = node.meta.get(_COLUMN)
-                return ColumnType.OTHERS if column is None else self._schema.columns[column].type
+                return ColumnType.OTHERS if column is None else self._kind_of(column)
             case exp.Literal():
                 return ColumnType.TEXT if node.is_string else ColumnType.NUMBER
             case exp.Min() | exp.Max() | exp.Paren() | exp.Alias():
@@ -94,6 +102,39 @@ class Types:
                 return self.kind(node.expressions[0])
         return ColumnType.NUMBER if isinstance(node, _NUMBERS) else ColumnType.OTHERS
 
+    def _kind_of(self, column: int) -> ColumnType:
+        kind = self._schema.columns[column].type
+        return ColumnType.OTHERS if kind is ColumnType.TEXT and column in self._declared else kind
+
+    def sort(self, node: exp.Expr) -> tuple[ColumnType, str | None]:
+        """The type of an expression, and for one that is none of the usual, the server's name of it."""
+        kind = self.kind(node)
+        return kind, self._name_of(node) if kind is ColumnType.OTHERS else None
+
+    def _name_of(self, node: exp.Expr) -> str | None:
+        match node:
+            case exp.Column():
+                return node.meta.get(_NAME) or self._declared.get(node.meta.get(_COLUMN, -1))
+            case exp.Paren() | exp.Alias() | exp.Subquery() | exp.SetOperation():
+                return self._name_of(node.this)
+            case exp.Select():
+                return self._name_of(node.expressions[0])
+        return None
+
+    def as_text(self, node: exp.Expr) -> exp.Expr:
+        """A copy of an expression as the text that its database shows for it."""
+        if self.kind(node) is ColumnType.TEXT:
+            return node.copy()
+        if self._name_of(node) == "inet":  # a cast would add /32 to the address of a host
+            text = exp.func("ABBREV", node.copy())
+            self.set_kind(text, ColumnType.TEXT)
+            return text
+        return exp.cast(node.copy(), "TEXT")
+
+    def is_money(self, node: exp.Expr) -> bool:
+        """Whether a column of the schema is of PostgreSQL's money, which does not go with other numbers."""
+        return self.is_known(node) and self._name_of(node) == "money"
+
     def copy_kind(self, source: exp.Expr, target: exp.Expr) -> None:
         """Give what stands in for an expression its type."""
         self.set_kind(target, self.kind(source))
@@ -110,21 +151,26 @@ class Types:
         """Make a column one of a nested table: it keeps its type and is looked up no more."""
         if self.is_known(node):
             self.copy_kind(node, node)
+            node.meta[_NAME] = self._name_of(node)
             del node.meta[_COLUMN]
 
-    def is_integer(self, node: exp.Expr) -> bool:
+    def is_whole(self, node: exp.Expr) -> bool:
+        """Whether arithmetic gave whole numbers in SQLite as the query was written."""
+        return bool(node.meta[_WHOLE])
+
+    def _is_integer(self, node: exp.Expr) -> bool:
         """Whether an expression gives whole numbers in SQLite."""
         match node:
             case exp.Literal():
                 return not node.is_string and node.name.lstrip("-").isdigit()
             case exp.Column():
-                return node.meta.get(_COLUMN) in self._integers
+                return self._declared.get(node.meta.get(_COLUMN, -1)) in _INTEGERS
             case exp.Count():
                 return True
             case exp.Sum() | exp.Min() | exp.Max() | exp.Paren() | exp.Neg() | exp.Alias() | exp.Subquery():
-                return self.is_integer(node.this)
+                return self._is_integer(node.this)
             case exp.Distinct() | exp.Select():
-                return self.is_integer(node.expressions[0])
+                return self._is_integer(node.expressions[0])
             case exp.Add() | exp.Sub() | exp.Mul() | exp.Div():
-                return self.is_integer(node.this) and self.is_integer(node.expression)
+                return self._is_integer(node.this) and self._is_integer(node.expression)
         return False

@@ -8,7 +8,7 @@ reads and writes; here is what it cannot know: types of columns, keys, what SQLi
 
 import datetime
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 
 import sqlglot
 from sqlglot import exp
@@ -17,17 +17,18 @@ from sqlglot.errors import SqlglotError
 from dtfixup.errors import SqlError
 from dtfixup.sql.content import ContentIndex
 from dtfixup.sql.dialect_selects import SelectTranslator, argument_of, leaves
-from dtfixup.sql.dialect_types import Types
+from dtfixup.sql.dialect_types import ARITHMETIC, Types
 from dtfixup.sql.guard_text import Dialect, check_statement
 from dtfixup.sql.schema import ColumnType, Schema
 
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
-_ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div)
 _TRUTH = {"1": True, "true": True, "t": True, "yes": True, "y": True, "on": True}
 _TRUTH |= {"0": False, "false": False, "f": False, "no": False, "n": False, "off": False}
-_AS_NUMBER = """COALESCE(CAST(SUBSTRING(:x FROM '^ *[-+]?[0-9]*[.]?[0-9]+') AS DOUBLE PRECISION),
+_AS_NUMBER = r"""COALESCE(CAST(SUBSTRING(:x FROM
+    '^\s*[-+]?(?:[0-9]+[.]?[0-9]*|[.][0-9]+)(?:[eE][-+]?[0-9]{1,2}(?![0-9]))?') AS DOUBLE PRECISION),
     CASE WHEN :x IS NOT NULL THEN 0 END)"""
-"""What SQLite takes a text for in a sum: the number it begins with, or 0."""
+"""What SQLite takes a text for in a sum: the number it begins with, or 0. Exponents have two digits, because PostgreSQL
+stops at a number that is too large, and a text such as 123e4567 is hardly one."""
 
 
 class Translator:
@@ -37,7 +38,7 @@ class Translator:
         schema: of the database.
         dialect: that it speaks.
         content: its stored values, which show how it writes dates; without, dates are compared as text.
-        integers: columns that hold whole numbers, whose quotients are whole in SQLite.
+        declared: types of columns as the server names them (`opened.declared_types`).
     """
 
     def __init__(
@@ -46,11 +47,11 @@ class Translator:
         dialect: Dialect,
         *,
         content: ContentIndex | None = None,
-        integers: Iterable[int] = (),
+        declared: Mapping[int, str] | None = None,
     ) -> None:
         self.dialect = dialect
         self._is_postgresql = dialect is Dialect.POSTGRESQL
-        self._types = Types(schema, frozenset(integers))
+        self._types = Types(schema, declared or {})
         self._selects = SelectTranslator(schema, dialect, self._types)
         self._content = content
 
@@ -64,13 +65,15 @@ class Translator:
         except SqlglotError as error:
             raise SqlError(f"the query cannot be read: {error}: {sql}") from None
         self._types.resolve(tree)
-        for node in list(tree.find_all(*_COMPARISONS, exp.Like, exp.In, exp.Between)):
-            self._condition(node)
-        for node in list(tree.find_all(exp.Sum, exp.Avg, exp.Min, exp.Max)):
-            self._aggregate(node)
-        for node in reversed(list(tree.find_all(*_ARITHMETIC))):
-            self._arithmetic(node)
+        for aggregate in list(tree.find_all(exp.Sum, exp.Avg, exp.Min, exp.Max)):
+            self._aggregate(aggregate)
+        for condition in list(tree.find_all(*_COMPARISONS, exp.Like, exp.In, exp.Between)):
+            self._condition(condition)
+        for operation in reversed(list(tree.find_all(*ARITHMETIC))):
+            self._arithmetic(operation)
         tree = self._selects.translate(tree)
+        for price in [column for column in tree.find_all(exp.Column) if self._types.is_money(column)]:
+            price.replace(exp.cast(price.copy(), "DECIMAL"))
         for name in tree.find_all(exp.Identifier):
             name.set("quoted", not isinstance(name.parent, exp.TableAlias) and name.arg_key != "table")
         return tree.sql(dialect=self.dialect.value)
@@ -84,6 +87,7 @@ class Translator:
             case exp.In() if (query := node.args.get("query")) is not None:
                 self._make_comparable(node.this, [query])
             case exp.In():
+                self._drop_unequal(node)
                 self._make_comparable(node.this, node.expressions)
             case exp.Between():
                 self._make_comparable(node.this, [node.args["low"], node.args["high"]], is_order=True)
@@ -93,11 +97,17 @@ class Translator:
 
     def _like(self, node: exp.Like) -> None:
         """SQLite's LIKE takes anything for text, no letter case and no escapes."""
-        if self._types.kind(node.this) is not ColumnType.TEXT:
-            node.set("this", _text(node.this))
+        node.set("this", self._types.as_text(node.this))
         node.set("expression", exp.Literal.string(node.expression.name.replace("\\", "\\\\")))
         if self._is_postgresql:
             node.replace(exp.ILike(**node.args))
+
+    def _drop_unequal(self, node: exp.In) -> None:
+        """Leave out of a list what no value of the column can equal, such as a word among numbers."""
+        kind = self._types.kind(node.this)
+        if kind in (ColumnType.NUMBER, ColumnType.BOOLEAN):
+            kept = [item for item in node.expressions if self._literal_for(node.this, kind, _plain(item)) is not None]
+            node.set("expressions", kept or node.expressions)
 
     def _make_comparable(self, left: exp.Expr, others: list[exp.Expr], *, is_order: bool = False) -> None:
         """Sides of a comparison of one type, as the servers ask for or would otherwise make them."""
@@ -115,15 +125,18 @@ class Translator:
             self._compare_as_text(left, others)
             return
         kinds = {kind, *(self._types.kind(other) for other in others)}
+        sorts = {self._types.sort(side) for side in (left, *others)}
         if kinds <= {ColumnType.NUMBER, ColumnType.BOOLEAN}:
             if self._is_postgresql and len(kinds) == 2:
                 for side in (left, *others):
                     if self._types.kind(side) is ColumnType.BOOLEAN:
-                        self._cast(side, "INT")
-        elif len(kinds) > 1:
+                        _replace(side, lambda value: exp.cast(value.copy(), "INT"))
+        elif len(sorts) > 1:
             self._compare_as_text(left, others)
 
-    def _literal_for(self, column: exp.Expr, kind: ColumnType, literal: exp.Expr, is_order: bool) -> exp.Expr | None:
+    def _literal_for(
+        self, column: exp.Expr, kind: ColumnType, literal: exp.Expr, is_order: bool = False
+    ) -> exp.Expr | None:
         """The literal as the column's type takes it; None where only its text can be compared."""
         text = literal.name
         match kind:
@@ -136,6 +149,8 @@ class Translator:
             case ColumnType.BOOLEAN if text.lower() in _TRUTH:
                 truth = _TRUTH[text.lower()]
                 return exp.Boolean(this=truth) if self._is_postgresql else exp.Literal.number(int(truth))
+            case ColumnType.BOOLEAN if not self._is_postgresql and not literal.is_string:
+                return literal.copy()  # MariaDB's are numbers, and may be 2
             case ColumnType.TIME if literal.is_string and self._is_stored_alike(column, text):
                 return literal.copy()
         return None
@@ -152,25 +167,15 @@ class Translator:
             plain = _plain(side)
             if isinstance(plain, exp.Literal):
                 side.replace(exp.Literal.string(plain.name))
-            elif self._types.kind(side) is not ColumnType.TEXT:
-                self._cast(side, "TEXT")
-
-    def _cast(self, side: exp.Expr, kind: str) -> None:
-        """Cast a side of a comparison; of a nested query, what it selects."""
-        if isinstance(side, exp.Subquery):
-            for select in leaves(side.this):
-                select.set("expressions", [exp.cast(item.copy(), kind) for item in select.expressions])
-        else:
-            side.replace(exp.cast(side.copy(), kind))
+            else:
+                _replace(side, self._types.as_text)
 
     # Numbers.
 
     def _aggregate(self, node: exp.Expr) -> None:
         inner = argument_of(node)
-        kind = self._types.kind(inner)
         if isinstance(node, exp.Min | exp.Max):
-            if self._is_postgresql and kind in (ColumnType.BOOLEAN, ColumnType.OTHERS):
-                inner.replace(exp.cast(inner.copy(), "INT" if kind is ColumnType.BOOLEAN else "TEXT"))
+            inner.replace(self._selects.sortable(inner))
             return
         self._make_number(inner)
         inner = argument_of(node)
@@ -183,7 +188,7 @@ class Translator:
             if plain.is_string:
                 node.replace(_number(plain.name) or exp.Literal.number(0))
         elif kind in (ColumnType.TEXT, ColumnType.TIME, ColumnType.OTHERS):
-            text = node.copy() if kind is ColumnType.TEXT else _text(node)
+            text = self._types.as_text(node)
             if self._is_postgresql:
                 number = sqlglot.parse_one(_AS_NUMBER, read=self.dialect.value)
                 for place in list(number.find_all(exp.Placeholder)):
@@ -196,7 +201,7 @@ class Translator:
             node.replace(exp.cast(node.copy(), "INT"))
 
     def _arithmetic(self, node: exp.Expr) -> None:
-        is_whole = self._types.is_integer(node.this) and self._types.is_integer(node.expression)
+        is_whole = self._types.is_whole(node)
         has_sum = node.find(exp.Sum) is not None
         self._make_number(node.this)
         self._make_number(node.expression)
@@ -224,8 +229,13 @@ def _plain(node: exp.Expr) -> exp.Expr:
     return node
 
 
-def _text(node: exp.Expr) -> exp.Expr:
-    return exp.cast(node.copy(), "TEXT")
+def _replace(side: exp.Expr, change: Callable[[exp.Expr], exp.Expr]) -> None:
+    """Change a side of a comparison; of a nested query, what it selects."""
+    if isinstance(side, exp.Subquery):
+        for select in leaves(side.this):
+            select.set("expressions", [change(item) for item in select.expressions])
+    else:
+        side.replace(change(side))
 
 
 def _number(text: str) -> exp.Expr | None:

@@ -102,8 +102,8 @@ class OpenedDatabase:
             content = open_content(schema, self.location)
         except DataError as error:  # a file that went away meanwhile
             raise SchemaError(str(error)) from None
-        integers = integer_columns(self.location, schema) if self.dialect is not Dialect.SQLITE else frozenset()
-        translator = Translator(schema, self.dialect, content=content, integers=integers)
+        declared = {} if self.dialect is Dialect.SQLITE else declared_types(self.location, schema)
+        translator = Translator(schema, self.dialect, content=content, declared=declared)
         return Reading(describe_database(schema, content), translator, left_out, stamp)
 
 
@@ -129,35 +129,41 @@ def _stamp(database: str | Path) -> tuple[Any, ...]:
     return tuple((state.st_ino, state.st_size, state.st_mtime_ns) for state in states)
 
 
-_INTEGERS = {
+_DECLARED = {
     Dialect.POSTGRESQL: """
-        SELECT c.relname, a.attname FROM pg_attribute AS a
+        SELECT c.relname, a.attname,
+               format_type(CASE WHEN t.typtype = 'd' AND t.typcategory <> 'E' THEN t.typbasetype ELSE t.oid END, NULL)
+        FROM pg_attribute AS a
         JOIN pg_class AS c ON c.oid = a.attrelid JOIN pg_namespace AS n ON n.oid = c.relnamespace
-        WHERE a.atttypid IN (20, 21, 23) AND a.attnum > 0
+        JOIN pg_type AS t ON t.oid = a.atttypid
+        WHERE t.typcategory NOT IN ('S', 'B', 'D', 'T') AND a.attnum > 0
           AND (n.nspname = :namespace OR (:namespace = '' AND pg_table_is_visible(c.oid)))""",
     Dialect.MARIADB: """
-        SELECT table_name, column_name FROM information_schema.columns
+        SELECT table_name, column_name, data_type FROM information_schema.columns
         WHERE data_type IN ('tinyint', 'smallint', 'mediumint', 'int', 'bigint', 'year')
           AND table_schema = IF(:namespace = '', database(), :namespace)""",
 }
-"""Columns of whole numbers; 20, 21 and 23 are PostgreSQL's bigint, smallint and integer."""
+"""Columns with the types that matter. PostgreSQL's categories are those of text, truth, dates and intervals; an enum, a
+uuid or an address is none of these, though a schema takes it for text. A domain goes by its base type, but for one of
+an enum, which PostgreSQL does not compare with that enum."""
 
 
-def integer_columns(database: str | Path, schema: Schema) -> frozenset[int]:
-    """The columns of a server's database that hold whole numbers: quotients of these are whole in SQLite."""
+def declared_types(database: str | Path, schema: Schema) -> dict[int, str]:
+    """Types of columns as a server names them: of numbers, and on PostgreSQL all that compare with their own only.
+
+    Quotients of whole numbers are whole in SQLite, and SQLite compares anything with text.
+    """
     namespace = schema.tables[0].namespace or ""
     engine = open_engine(database)
     try:
         with engine.connect() as connection:
-            rows = connection.execute(text(_INTEGERS[dialect_of(database)]), {"namespace": namespace}).all()
+            rows = connection.execute(text(_DECLARED[dialect_of(database)]), {"namespace": namespace}).all()
     except SQLAlchemyError as error:
         raise SchemaError(
             f"the columns of {describe(database)} cannot be listed: {reason_of(error, database)}"
         ) from None
     finally:
         engine.dispose()
-    known = {(table, column) for table, column in rows}
-    tables = schema.tables
-    return frozenset(
-        index for index, column in enumerate(schema.columns) if (tables[column.table].name, column.name) in known
-    )
+    known = {(table, column): kind for table, column, kind in rows}
+    names = [(schema.tables[column.table].name, column.name) for column in schema.columns]
+    return {index: known[name] for index, name in enumerate(names) if name in known}

@@ -7,7 +7,7 @@ in a process of their own, which is ended when it is late; servers end statement
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from dtfixup.errors import DeadlineError, GuardError
+from dtfixup.errors import DeadlineError, GuardError, SchemaError, WorkerStartError
 from dtfixup.sql.engines import sqlite_path
 from dtfixup.sql.execute import Limits, Rows, open_guarded
 from dtfixup.sql.workers import Lost, run_supervised
@@ -24,14 +24,26 @@ class _Task:
 
 
 def run_query(database: str | Path, sql: str, *, deadline: float = 5.0, max_rows: int = 100) -> Rows:
-    """The first rows of a query; every failure is a `GuardError`."""
+    """The first rows of a query; every failure is a `GuardError`.
+
+    A script calls it below `if __name__ == "__main__":`, as everything that starts processes.
+    """
     limits = Limits(deadline=deadline, max_rows=max_rows)
-    path = sqlite_path(database)
+    try:
+        path = sqlite_path(database)
+    except SchemaError as error:
+        raise GuardError(str(error)) from None
     if path is None:
         with open_guarded(database, deadline=deadline, max_rows=max_rows) as connection:
             return connection.run(sql)
     task = _Task(path.absolute(), sql, limits)
-    [(_, outcome)] = run_supervised(_run, [task], workers=1, deadline=deadline + GRACE_SECONDS)
+    try:
+        [(_, outcome)] = run_supervised(_run, [task], workers=1, deadline=deadline + GRACE_SECONDS)
+    except WorkerStartError:
+        raise GuardError(
+            "the process that runs the query did not start; in a script of your own, call run_query below "
+            '`if __name__ == "__main__":`, because a new process reads the script again'
+        ) from None
     if isinstance(outcome, Lost):
         if "no answer" in outcome.reason:
             raise DeadlineError(f"stopped after {deadline:g} s: the query computes too much; ask for less")
