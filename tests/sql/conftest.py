@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from .sample_servers import Both, farm_on
 from .servers import MissingServerError, Server, fresh_database, mariadb_server, postgresql_server
 
 
@@ -78,3 +79,10 @@ def started(server: AbstractContextManager[Server]) -> Iterator[Server]:
         yield running
     finally:
         server.__exit__(None, None, None)
+
+
+@pytest.fixture(scope="module", params=["postgresql", "mariadb"])
+def farm(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
+    """The same small database in SQLite and on a server."""
+    with farm_on(request.getfixturevalue(f"{request.param}_url"), tmp_path_factory.mktemp("farm")) as both:
+        yield both

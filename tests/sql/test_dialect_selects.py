@@ -1,16 +1,8 @@
 """Whole SELECTs with names of the user's that look like made-up ones."""
 
-from collections.abc import Iterator
-
 import pytest
 
-from .sample_servers import Both, farm_on
-
-
-@pytest.fixture(scope="module", params=["postgresql", "mariadb"])
-def farm(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
-    with farm_on(request.getfixturevalue(f"{request.param}_url"), tmp_path_factory.mktemp("farm")) as both:
-        yield both
+from .sample_servers import Both
 
 
 @pytest.mark.parametrize(

@@ -9,14 +9,8 @@ from dtfixup.sql.execute import GuardedConnection, open_guarded
 from dtfixup.sql.opened import OpenedDatabase
 
 from .reflected import run_script
-from .sample_servers import Both, alike_rows, farm_on
+from .sample_servers import Both, alike_rows
 from .servers import fresh_database
-
-
-@pytest.fixture(scope="module", params=["postgresql", "mariadb"])
-def farm(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
-    with farm_on(request.getfixturevalue(f"{request.param}_url"), tmp_path_factory.mktemp("farm")) as both:
-        yield both
 
 
 @pytest.mark.parametrize(

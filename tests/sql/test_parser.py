@@ -106,7 +106,8 @@ def test_every_query_of_a_beam_runs(dataset: Dataset) -> None:
         file = dataset.database_file(name)
         question = next(each.question for each in examples if each.database == name)
         answer = tiny_parser().ask(question, file)
-        with open_guarded(file) as connection:
+        assert answer.alternatives
+        with open_guarded(file) as connection:  # raises for a query that does not run
             for each in answer.alternatives:
                 connection.run(each.sql)
 
@@ -192,7 +193,8 @@ def test_odd_names_are_quoted(tmp_path: Path) -> None:
     database = open_database(file)
     for question in ("Which order has the two words blue sky?", "What is the größe of 東京?", "Count the group."):
         answer = tiny_parser().ask(question, database)
-        with open_guarded(file) as connection:
+        assert answer.alternatives
+        with open_guarded(file) as connection:  # raises for a query that does not run
             for each in answer.alternatives:
                 connection.run(each.sql)
 

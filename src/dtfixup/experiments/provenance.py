@@ -6,14 +6,16 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 
 from dtfixup.encoders import encoder_sha256
+from dtfixup.files import write_json
+from dtfixup.training.config import TrainingConfig, to_json
 from dtfixup.training.result import FitResult
 
 RESULT = "result.json"
@@ -59,21 +61,39 @@ def fit_metrics(done: FitResult) -> dict[str, float]:
     }
 
 
-def run_result(
-    record: Mapping[str, Any],
-    config: Mapping[str, Any],
+class RunConfig(Protocol):
+    """What is used of a task's configuration."""
+
+    @property
+    def encoder(self) -> str: ...
+
+    @property
+    def training(self) -> TrainingConfig: ...
+
+
+def finish_run(
+    folder: Path,
+    config: RunConfig,
+    done: FitResult,
     metrics: Mapping[str, float],
-    curve: Sequence[Mapping[str, Any]],
-) -> dict[str, Any]:
-    """The result file of a training run: where it came from, flat metrics, and the evaluations on the way.
+    *,
+    name: str,
+    command: str,
+    started: float,
+    data_hash: str,
+) -> TaskRun:
+    """Write the result file of a training run: where it came from, flat metrics, and the evaluations on the way.
 
     An encoder in a folder is named without it: a folder of this machine is nobody's business, and the hash says which
     encoder it is.
     """
-    encoder = Path(record["encoder"]).name
-    changes = {"encoder": encoder, "dtype": config["training"]["precision"]}
-    settings = {**config, "encoder": encoder}
-    return {**record, **changes, "config": settings, "metrics": dict(metrics), "curve": list(curve)}
+    record = provenance(name, command, started, seed=config.training.seed, encoder=config.encoder, data_hash=data_hash)
+    encoder = Path(config.encoder).name
+    record |= {"encoder": encoder, "dtype": config.training.precision.value}
+    settings = {**to_json(config), "encoder": encoder}
+    content = {**record, "config": settings, "metrics": dict(metrics), "curve": list(done.history)}
+    write_json(folder / RESULT, content)
+    return TaskRun(done, metrics)
 
 
 def commit() -> str:

@@ -15,14 +15,12 @@ from rich.console import Console
 
 from dtfixup.encoders import load_encoder, load_tokenizer
 from dtfixup.errors import DivergedError
-from dtfixup.experiments.provenance import RESULT, TaskRun, fit_metrics, provenance, run_result
-from dtfixup.files import write_json
+from dtfixup.experiments.provenance import TaskRun, finish_run, fit_metrics
 from dtfixup.reading.examples import ReadingData, read_data
 from dtfixup.reading.presets import ReadingRunConfig
 from dtfixup.reading.scoring import metrics_of, probabilities, write_probabilities
 from dtfixup.reading.task import ReadingTask, task_examples
 from dtfixup.reading.tokens import ReadingTokens, tokenise
-from dtfixup.training.config import to_json
 from dtfixup.training.loop import fit
 from dtfixup.training.ranks import launch
 
@@ -90,13 +88,13 @@ def train_reading(
         **fit_metrics(done),
     }
     write_probabilities(folder / PREDICTIONS, [task.examples[each].name for each in task.evaluated], found)
-    record = provenance(
-        name,
-        command,
-        started,
-        seed=config.training.seed,
-        encoder=config.encoder,
+    return finish_run(
+        folder,
+        config,
+        done,
+        metrics,
+        name=name,
+        command=command,
+        started=started,
         data_hash=source.data.data_hash,
     )
-    write_json(folder / RESULT, run_result(record, to_json(config), metrics, done.history))
-    return TaskRun(done, metrics)

@@ -10,14 +10,12 @@ from pathlib import Path
 from rich.console import Console
 
 from dtfixup.encoders import load_encoder
-from dtfixup.experiments.provenance import RESULT, TaskRun, fit_metrics, provenance, run_result
-from dtfixup.files import write_json
+from dtfixup.experiments.provenance import TaskRun, finish_run, fit_metrics
 from dtfixup.sql.decoding import decode, exact_metrics
 from dtfixup.sql.predictions import likeliest, write_beams
 from dtfixup.sql.prepared import Prepared
 from dtfixup.sql.presets import SqlSpConfig
 from dtfixup.sql.task import SqlTask
-from dtfixup.training.config import to_json
 from dtfixup.training.loop import fit
 from dtfixup.training.ranks import launch
 
@@ -50,13 +48,13 @@ def train_sql(
     metrics |= {f"{prefix}_{key}_greedy": round(done.last[key], 2) for key in exact}
     metrics |= {"decode_seconds": round(decode_seconds, 2), **fit_metrics(done)}
     write_beams(folder / BEAMS, task.evaluated, found)
-    record = provenance(
-        name,
-        command,
-        started,
-        seed=config.training.seed,
-        encoder=config.encoder,
+    return finish_run(
+        folder,
+        config,
+        done,
+        metrics,
+        name=name,
+        command=command,
+        started=started,
         data_hash=prepared.index["data_hash"],
     )
-    write_json(folder / RESULT, run_result(record, to_json(config), metrics, done.history))
-    return TaskRun(done, metrics)

@@ -300,7 +300,7 @@ def _record(run: Run, started: float) -> dict[str, Any]:
     """What is known of a run whatever came of it."""
     config = to_json(run.config)
     if "encoder" in config:
-        config["encoder"] = Path(config["encoder"]).name  # as in `run_result`: folders are nobody's business
+        config["encoder"] = Path(config["encoder"]).name  # as in `finish_run`: folders are nobody's business
     return {
         "name": f"{run.experiment}-{run.variant}",
         "command": run.command,
