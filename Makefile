@@ -34,7 +34,7 @@ check: .venv/dev  ## style, types, import order
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo
 
-NEED_DATA := benchmarks/paper_step.py benchmarks/stability.py
+NEED_DATA := $(addprefix benchmarks/,gradient_gain.py pack_loss.py paper_step.py stability.py)
 bench: .venv/dev  ## measurements that are ratios within one run, but for those that train on a prepared dataset
 	@for file in $(filter-out $(NEED_DATA),$(wildcard benchmarks/*.py)); do echo "$$file"; $(BIN)/python $$file || exit 1; done
 

@@ -223,7 +223,7 @@ def main() -> None:
     if path is not None:
         report = {
             "name": "relation-attention",
-            "command": shlex.join(["python", *sys.argv]),
+            "command": shlex.join("FILE" if word == str(path) else word for word in ["python", *sys.argv]),
             "commit": commit(),
             "seed": SEED,
             "config": asdict(sizes),

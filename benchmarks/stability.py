@@ -1,11 +1,15 @@
 """What grows in a deep stack without layer norms while it trains: SQL-SP with and without its guards.
 
     python benchmarks/stability.py --data PREPARED --out FILE.json [--plot FILE.png] [--steps N] [--rate R] [--bare]
+                                   [--limit FACTOR]
 
 Every so many steps a fixed batch goes through the model as it stands, and these are noted: the longest stack input over
-mu; the residual stream, longest vector after any layer over longest input; the largest attention logit; the size of
-Adam's last step over the learning rate, for new layers and encoder; how far encoder and new layers have come from where
-they began, as a share of their norm; and loss and gradient norm of the step. `--bare` clips nothing and skips nothing.
+mu; the residual stream, longest vector after any layer over longest input; the largest attention logit; the largest
+singular value of a head's query times key; what the stack makes of a gradient on its way down, its norm at the input
+over that at the output; the size of Adam's last step over the learning rate, for new layers and encoder; how far
+encoder and new layers have come from where they began, as a share of their norm; and of the steps since the last probe
+the highest gradient norm, how many were skipped, and the last loss. `--bare` clips nothing and skips nothing; `--limit`
+shortens vectors of the stream that are longer than so many mu.
 Several files drawn together: `python benchmarks/stability.py --draw A.json B.json --plot FILE.png`.
 Legend: B batch, L length, D width, H heads, Z width of a head, R relations.
 """
@@ -51,6 +55,9 @@ PANELS = {
     "input_norm_over_mu": "input norm over mu",
     "growth": "residual stream, over input",
     "largest_logit": "largest attention logit",
+    "query_key": "query times key of a head, largest singular value",
+    "gain": "gradient at the stack's input over output",
+    "skipped": "steps skipped",
     "adam_step_new": "Adam's step over the rate, new layers",
     "adam_step_encoder": "Adam's step over the rate, encoder",
     "drift_encoder": "encoder, distance from start",
@@ -71,6 +78,9 @@ def main() -> None:
     parser.add_argument("--encoder-factor", type=float, default=minilm().encoder_factor)
     parser.add_argument("--steps", type=int, default=6000, help="length of the whole schedule")
     parser.add_argument("--every", type=int, default=100, help="steps between two probes")
+    parser.add_argument(
+        "--limit", type=float, default=minilm().model.stream_limit, help="of the stream, in mu; 0: none"
+    )
     parser.add_argument("--bare", action="store_true", help="no clipping, no skipping")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
@@ -89,7 +99,7 @@ def main() -> None:
             "encoder": options.encoder,
             "encoder_factor": options.encoder_factor,
             "synthetic": 0.0,
-            "model": {"layers": options.layers},
+            "model": {"layers": options.layers, "stream_limit": options.limit},
             "training": {"batch_size": options.batch_size, "seed": options.seed, "update": update},
         },
     )
@@ -103,9 +113,14 @@ def main() -> None:
         curve, ending = follow(task, report, options.steps, options.every)
     print(ending)
     words = ["--data DIR", "--out FILE", *(["--bare"] if options.bare else [])]
-    words += [f"--rate {options.rate:g}", f"--encoder-factor {options.encoder_factor:g}", f"--steps {options.steps}"]
+    words += [
+        f"--limit {options.limit:g}",
+        f"--rate {options.rate:g}",
+        f"--encoder-factor {options.encoder_factor:g}",
+        f"--steps {options.steps}",
+    ]
     record = provenance(
-        "stability" + ("-bare" if options.bare else ""),
+        "stability" + ("-bare" if options.bare else "") + (f"-limit{options.limit:g}" if options.limit else ""),
         " ".join(["python benchmarks/stability.py", *words, f"--seed {options.seed}"]),
         started,
         seed=options.seed,
@@ -221,7 +236,26 @@ class Probe:
         found["input_norm_over_mu"] = stream[0] / self.mu
         found["growth"] = max(stream) / stream[0]
         found["largest_logit"] = max(logits)
-        return found
+        found["query_key"] = max(query_key_norm(layer.attention) for layer in layers)
+        return found | {"gain": self.gain()}
+
+    def gain(self) -> float:
+        """What the stack makes of the loss's gradient between its output and its input."""
+        ends: list[Tensor] = []
+        stack, layers = self.task.model.stack, self.task.model.stack.layers
+        hooks = [
+            layers[0].register_forward_pre_hook(lambda _, x: ends.append(x[0])),
+            stack.register_forward_hook(lambda _, x, y: ends.append(y)),
+        ]
+        try:
+            with torch.enable_grad(), evaluation_mode(self.task.model.modules()):
+                examples = torch.from_numpy(self.batch.examples).to(self.task.corpus.device)
+                loss = self.task.loss_sum(examples, self.batch.shape)
+                below, above = torch.autograd.grad(loss, ends)
+        finally:
+            for hook in hooks:
+                hook.remove()
+        return float(below.norm() / above.norm())
 
 
 def copies(parameters: Sequence[nn.Parameter] | Sequence[Tensor]) -> list[Tensor]:
@@ -248,6 +282,15 @@ def largest_logit(module: nn.Module, x_BLD: Tensor, keep_BL: Tensor, relation_BL
     return float(logits_BHLL.abs().masked_fill(~both_BLL[:, None], 0.0).max())
 
 
+def query_key_norm(module: nn.Module) -> float:
+    """The largest singular value, over heads, of the form that two vectors' logit is: query times key."""
+    assert isinstance(module, RelationAttention)
+    query_HZD, key_HZD = (
+        weight.unflatten(0, (module.heads, -1)) for weight in (module.query.weight, module.key.weight)
+    )
+    return float(torch.linalg.matrix_norm(query_HZD.mT @ key_HZD, 2).max())
+
+
 def draw(records: Sequence[Mapping[str, Any]], path: Path) -> Path:
     """A panel for each quantity, a line for each run."""
     import matplotlib
@@ -255,14 +298,14 @@ def draw(records: Sequence[Mapping[str, Any]], path: Path) -> Path:
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    figure, axes = pyplot.subplots(3, 3, figsize=(13, 9), sharex=True, layout="constrained")
+    figure, axes = pyplot.subplots(3, 4, figsize=(16, 9), sharex=True, layout="constrained")
     for axis, (name, title) in zip(axes.flat, PANELS.items(), strict=True):
         for record in records:
             rows = [row for row in record["curve"] if math.isfinite(row[name])]
             axis.plot([row["step"] for row in rows], [row[name] for row in rows], label=label_of(record), linewidth=1.2)
         axis.set_title(title, fontsize=10)
         axis.grid(alpha=0.3)
-        if name not in ("loss", "drift_encoder", "drift_new"):
+        if name not in ("loss", "drift_encoder", "drift_new", "skipped"):
             axis.set_yscale("log")
     for axis in axes[-1]:
         axis.set_xlabel("step")
@@ -275,7 +318,9 @@ def draw(records: Sequence[Mapping[str, Any]], path: Path) -> Path:
 def label_of(record: Mapping[str, Any]) -> str:
     update = record["config"]["training"]["update"]
     guards = "no guards" if update["clip"] >= UNGUARDED else "guards"
-    return f"rate {update['learning_rate']:g}, encoder {record['config']['encoder_factor']:g}, {guards}"
+    limit = record["config"]["model"]["stream_limit"]
+    stream = f"stream up to {limit:g} mu" if limit else "no limit"
+    return f"rate {update['learning_rate']:g}, encoder {record['config']['encoder_factor']:g}, {guards}, {stream}"
 
 
 if __name__ == "__main__":

@@ -1,12 +1,8 @@
 """The fast recurrence against the plain one in double precision, in value and every gradient.
 
-It runs on a GPU, or in Triton's interpreter. Triton reads TRITON_INTERPRET when it is imported, so without a GPU one
-test runs this file again, in a process that has it set. Legend: as in `recurrence.py`.
+It runs on a GPU, or in Triton's interpreter. Legend: as in `recurrence.py`.
 """
 
-import os
-import subprocess
-import sys
 from copy import deepcopy
 from dataclasses import dataclass
 
@@ -19,23 +15,12 @@ from dtfixup.sql.decoder import Decoder, DecoderConfig, Memory
 from dtfixup.sql.grammar import sql_grammar
 from dtfixup.transformer.relation_attention import has_triton
 
-INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
-GPU = torch.cuda.is_available() and not INTERPRETED
-DEVICE = torch.device("cuda" if GPU else "cpu")
-
-runs_kernels = pytest.mark.skipif(
-    not (has_triton() and (GPU or INTERPRETED)),
-    reason="runs in test_without_a_gpu_tritons_interpreter_runs_these_tests" if has_triton() else "needs triton",
-)
+from ..interpreter import DEVICE, GPU, needs_interpreter, run_interpreted, runs_kernels
 
 
-@pytest.mark.skipif(not has_triton(), reason="needs the package triton, which is no dependency: pip install triton")
-@pytest.mark.skipif(GPU or INTERPRETED, reason="the tests of this file run right here")
+@needs_interpreter
 def test_without_a_gpu_tritons_interpreter_runs_these_tests() -> None:
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", __file__]
-    ran = subprocess.run(command, env=os.environ | {"TRITON_INTERPRET": "1"}, capture_output=True, text=True)
-    assert ran.returncode == 0, ran.stdout + ran.stderr
-    assert " passed" in ran.stdout
+    run_interpreted(__file__)
 
 
 @dataclass(frozen=True)
@@ -164,8 +149,7 @@ def test_rows_do_not_touch_each_other() -> None:
     torch.testing.assert_close(alone_BSF[0], whole_BSF[1])
 
 
-@pytest.mark.skipif(not GPU, reason="needs a GPU")
-@pytest.mark.skipif(not has_triton(), reason="needs triton")
+@pytest.mark.skipif(not (GPU and has_triton()), reason="needs a GPU and triton")
 def test_a_decoder_on_a_gpu_takes_the_fast_way() -> None:
     case = Case()
     floats, parent_BS, keep_BN, drop_BSD = case.inputs()

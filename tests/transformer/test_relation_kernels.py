@@ -1,12 +1,8 @@
 """The fused kernels against the textbook form in double precision, in value and every gradient.
 
-They run on a GPU, or in Triton's interpreter. Triton reads TRITON_INTERPRET when it is imported, so without a GPU one
-test runs this file again, in a process that has it set. Legend: B batch, L length, D width, Z width of a head.
+They run on a GPU, or in Triton's interpreter. Legend: B batch, L length, D width, Z width of a head.
 """
 
-import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
@@ -20,21 +16,14 @@ from dtfixup.errors import RelationError
 from dtfixup.fixup import dt_fixup_
 from dtfixup.transformer import Kernel, RelationAttention, StackConfig, TransformerStack
 from dtfixup.transformer.layer import MLP, TransformerLayer
-from dtfixup.transformer.relation_attention import has_triton
 
+from ..interpreter import DEVICE, GPU, INTERPRETED, needs_interpreter, run_interpreted, runs_kernels
 from .operations import Operations
 
-INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
-GPU = torch.cuda.is_available() and not INTERPRETED
-DEVICE = torch.device("cuda" if GPU else "cpu")
 EXACTNESS = {"highest": 1e-5, "high": 1e-3, "fp16": 1e-3, "bf16": 5e-3}
 HALF = {"fp16": torch.float16, "bf16": torch.bfloat16}
 Results = dict[str, Tensor]
 
-runs_kernels = pytest.mark.skipif(
-    not (has_triton() and (GPU or INTERPRETED)),
-    reason="runs in test_without_a_gpu_tritons_interpreter_runs_these_tests" if has_triton() else "needs triton",
-)
 needs_gpu = pytest.mark.skipif(not GPU, reason="needs a GPU")
 in_every_precision = pytest.mark.parametrize(
     "precision",
@@ -42,13 +31,9 @@ in_every_precision = pytest.mark.parametrize(
 )
 
 
-@pytest.mark.skipif(not has_triton(), reason="needs the package triton, which is no dependency: pip install triton")
-@pytest.mark.skipif(GPU or INTERPRETED, reason="the tests of this file run right here")
+@needs_interpreter
 def test_without_a_gpu_tritons_interpreter_runs_these_tests() -> None:
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", __file__]
-    ran = subprocess.run(command, env=os.environ | {"TRITON_INTERPRET": "1"}, capture_output=True, text=True)
-    assert ran.returncode == 0, ran.stdout + ran.stderr
-    assert " passed" in ran.stdout
+    run_interpreted(__file__)
 
 
 @pytest.fixture(autouse=True)

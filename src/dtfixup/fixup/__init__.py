@@ -5,6 +5,7 @@ from dtfixup.fixup.apply import dt_fixup_, initialise_free_
 from dtfixup.fixup.depth_report import DepthReport, DepthRow
 from dtfixup.fixup.diagnostics import depth_check
 from dtfixup.fixup.layers import FixupLayer, LayerWeights, Role, Rows, Weight, register_layer, register_lazily
+from dtfixup.fixup.limits import StreamLimit
 from dtfixup.fixup.monitor import Monitor, watch
 from dtfixup.fixup.norms import InputNorm, measure_input_norm
 from dtfixup.fixup.report import FixupReport, TensorReport
@@ -28,6 +29,7 @@ __all__ = [
     "Rows",
     "SkipKind",
     "Strategy",
+    "StreamLimit",
     "TensorReport",
     "Warmup",
     "Weight",

@@ -27,6 +27,7 @@ from dtfixup.fixup.layers import (
     layers_of,
     modules_of,
 )
+from dtfixup.fixup.limits import StreamLimit
 from dtfixup.fixup.norms import InputNorm, distributed
 from dtfixup.fixup.report import FixupReport, TensorReport
 from dtfixup.fixup.residual import Residual
@@ -63,6 +64,11 @@ def dt_fixup_(
     def factor(layers: int, weights: LayerWeights) -> float:
         return relation_factor(layers, mu) if weights.relation_aware else vanilla_factor(layers, mu)
 
+    def set_limits() -> None:
+        for _, module in modules_of(stack):
+            if isinstance(module, StreamLimit):
+                module.set_(mu)
+
     return initialise_stack_(
         stack,
         factor,
@@ -72,6 +78,7 @@ def dt_fixup_(
         remove_norms=True,
         reinitialise=reinitialise,
         generator=generator,
+        then=set_limits,
     )
 
 

@@ -42,6 +42,8 @@ class ModelConfig:
     """Inner width of the new layers' MLP."""
     input_dropout: float = 0.3
     """Dropout on the stack's input."""
+    stream_limit: float = 0.0
+    """The longest vector between two new layers, as a multiple of mu; 0 sets no limit."""
     kernel: Kernel = Kernel.AUTO
     """How relations and the decoder's recurrence are computed; "plain" is the textbook form, slow and equal."""
     anchors: bool = True
@@ -76,6 +78,7 @@ class SqlSpModel(nn.Module):
                 mlp_dim=config.mlp_dim,
                 relations=len(Relation),
                 input_dropout=config.input_dropout,
+                stream_limit=config.stream_limit,
                 kernel=config.kernel,
             ),
             config.strategy,

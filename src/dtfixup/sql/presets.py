@@ -66,7 +66,7 @@ def minilm() -> SqlSpConfig:
     """The bundled 22.7M encoder, N = 24; minutes on a GPU."""
     return SqlSpConfig(
         encoder_factor=0.2,
-        model=ModelConfig(relevance_weight=0.3),
+        model=ModelConfig(relevance_weight=0.3, stream_limit=2.0),
         synthetic=1.0,
         training=TrainingConfig(
             epochs=28,

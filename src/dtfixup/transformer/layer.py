@@ -36,6 +36,8 @@ class StackConfig:
     """Dropout on each branch. The paper uses none inside the stack."""
     input_dropout: float = 0.0
     """Dropout on the stack's input."""
+    stream_limit: float = 0.0
+    """The longest vector between two layers, as a multiple of mu, for strategies that measure it; 0 sets no limit."""
     kernel: Kernel = Kernel.AUTO
     """How attention is computed: "plain" is the textbook form, slow and equal; "auto" the fastest."""
 
@@ -44,6 +46,8 @@ class StackConfig:
             raise ConfigError(f"layers, dim, heads and mlp_dim must be at least 1, relations at least 0: got {self}")
         if self.kernel not in set(Kernel):
             raise ConfigError(f"there is no kernel {self.kernel!r}: choose one of {', '.join(Kernel)}")
+        if self.stream_limit and not self.stream_limit >= 1:
+            raise ConfigError(f"a stream_limit below mu would change the start; got {self.stream_limit}, 0 sets none")
         for rate in (self.dropout, self.input_dropout):
             if not 0 <= rate < 1:
                 raise ConfigError(f"a dropout rate must lie in [0, 1), got {rate}")

@@ -9,10 +9,10 @@ import torch
 from torch import Tensor, nn
 
 from dtfixup.errors import ConfigError, RelationError
-from dtfixup.fixup import NormPlacement, Strategy, strategy_named
+from dtfixup.fixup import NormPlacement, Strategy, StreamLimit, strategy_named
 from dtfixup.transformer.kernel_choice import Kernel
 from dtfixup.transformer.layer import StackConfig, TransformerLayer
-from dtfixup.transformer.relation_attention import RelationAttention, require_relations
+from dtfixup.transformer.relation_attention import RelationAttention, has_triton, require_relations
 
 
 class TransformerStack(nn.Module):
@@ -28,6 +28,8 @@ class TransformerStack(nn.Module):
         self.strategy = strategy_named(strategy) if isinstance(strategy, str) else strategy
         self.input_dropout = nn.Dropout(config.input_dropout)
         self.layers = nn.ModuleList(TransformerLayer(config, self.strategy) for _ in range(config.layers))
+        limited = config.stream_limit and self.strategy.needs_input_norm
+        self.limit = StreamLimit(config.stream_limit) if limited else None
         self.final_norm = nn.LayerNorm(config.dim) if self.strategy.norm is NormPlacement.PRE else None
 
     def forward(
@@ -50,12 +52,23 @@ class TransformerStack(nn.Module):
             raise RelationError("relation ids were given to a vanilla stack: build it with relations=")
         if self.config.relations:
             relation_BLL = self._ready_relations(x_BLD, relation_BLL)
-        x_BLD = self.input_dropout(x_BLD)
+        x_BLD = self._limited(self.input_dropout(x_BLD))
         for place, layer in enumerate(self.layers, start=1):
             is_last = place == len(self.layers)
             x_BLD = layer(x_BLD, keep_BL, relation_BLL, checked=True, first_only=first_only and is_last)
+            x_BLD = self._limited(x_BLD)
         x_BLD = x_BLD[:, :1] if first_only else x_BLD
         return x_BLD if self.final_norm is None else self.final_norm(x_BLD)
+
+    def _limited(self, x_BLD: Tensor) -> Tensor:
+        if self.limit is None:
+            return x_BLD
+        if x_BLD.is_cuda and self.config.kernel is not Kernel.PLAIN and has_triton():
+            from dtfixup.transformer.limit_kernels import LimitRows  # Triton is there on GPU machines alone
+
+            limited_BLD: Tensor = LimitRows.apply(x_BLD, self.limit.longest)  # type: ignore[no-untyped-call]
+            return limited_BLD
+        return self.limit(x_BLD)
 
     def _ready_relations(self, x_BLD: Tensor, relation_BLL: Tensor | None) -> Tensor:
         """Relation ids checked and of the type that the layers work with, once for all of them."""

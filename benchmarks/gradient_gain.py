@@ -1,0 +1,143 @@
+"""What a trained stack without layer norms makes of a gradient, against the length of its inputs, and by which way.
+
+    python benchmarks/gradient_gain.py --model DIR --data PREPARED [--batches N] [--json FILE]
+
+The inputs of the stack are made longer by a factor. Printed is the gradient's norm at the first layer's input over that
+at the stack's output, the highest over some training batches: as the model is; where no gradient passes through the
+attention logits, through their queries alone, or their keys alone; and where the stream is limited to 2 and to 1 times
+mu, which is taken to be the longest input of these batches before it is made longer.
+"""
+
+import argparse
+import math
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import numpy as np
+import torch
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+from torch import Tensor, nn
+
+from dtfixup.encoders import load_encoder
+from dtfixup.experiments.provenance import provenance
+from dtfixup.files import write_json
+from dtfixup.fixup import StreamLimit
+from dtfixup.fixup.norms import evaluation_mode
+from dtfixup.sql.prepared import open_prepared
+from dtfixup.sql.presets import minilm
+from dtfixup.sql.shapes import Shape
+from dtfixup.sql.store import load_model
+from dtfixup.sql.task import SqlTask
+from dtfixup.training.config import changed, to_json
+from dtfixup.training.plan import PlannedBatch
+
+FACTORS = (1.0, 1.5, 2.0, 3.0)
+WAYS = {
+    "as it is": ((), 0.0),
+    "logits pass no gradient": (("query", "key"), 0.0),
+    "queries pass no gradient": (("query",), 0.0),
+    "keys pass no gradient": (("key",), 0.0),
+    "stream up to 2 mu": ((), 2.0),
+    "stream up to 1 mu": ((), 1.0),
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", type=Path, required=True)
+    parser.add_argument("--data", type=Path, required=True, help="prepared dataset")
+    parser.add_argument("--batches", type=int, default=8, help="of eight examples each")
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    started = time.monotonic()
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    trained, prepared = load_model(options.model, device), open_prepared(options.data)
+    config = changed(minilm(), {"model": to_json(trained.model.config), "training": {"batch_size": 8}})
+    task = SqlTask(config, prepared, load_encoder(trained.encoder), device)
+    task.model.load_state_dict(trained.model.state_dict(), strict=False)  # the encoder's tables are there already
+    batches = task.batches(0, np.random.default_rng(0))
+    chosen = [batches[place] for place in np.random.default_rng(1).choice(len(batches), options.batches, replace=False)]
+    mu = max(longest_input(task, batch) for batch in chosen)
+    table = Table("", *(f"inputs × {factor:g}" for factor in FACTORS), title="gradient at the input over the output")
+    metrics: dict[str, float] = {"mu": mu}
+    for way, (cut, limit) in track(WAYS.items(), description="measuring"):
+        gains = [max(gain(task, batch, factor, cut, limit * mu) for batch in chosen) for factor in FACTORS]
+        table.add_row(way, *(f"{value:,.1f}" for value in gains))
+        name = way.replace(" ", "_")
+        metrics |= {f"{name}_x{factor:g}": value for factor, value in zip(FACTORS, gains, strict=True)}
+    Console().print(table)
+    if options.json:
+        command = f"python benchmarks/gradient_gain.py --model DIR --data DIR --batches {options.batches}"
+        data_hash = prepared.index["data_hash"]
+        record = provenance("gradient-gain", command, started, seed=0, encoder=trained.encoder, data_hash=data_hash)
+        write_json(options.json, record | {"config": to_json(trained.model.config), "metrics": metrics})
+
+
+@contextmanager
+def longer_inputs(stack: nn.Module, factor: float) -> Iterator[None]:
+    """Inputs times a factor, before any limit."""
+    hook = stack.register_forward_pre_hook(lambda _, x: (x[0] * factor, *x[1:]))
+    try:
+        yield
+    finally:
+        hook.remove()
+
+
+@contextmanager
+def without_gradient(modules: list[nn.Module]) -> Iterator[None]:
+    """Their inputs are constants."""
+    hooks = [module.register_forward_pre_hook(lambda _, x: (x[0].detach(),)) for module in modules]
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def gain(task: SqlTask, batch: PlannedBatch[Shape], factor: float, cut: tuple[str, ...], longest: float) -> float:
+    stack = task.model.stack
+    ends: list[Tensor] = []
+    cut_modules = [getattr(layer.attention, name) for layer in stack.layers for name in cut]
+    before = stack.limit
+    stack.limit = limit_of(longest, before)
+    with ExitStack() as changes:
+        changes.callback(setattr, stack, "limit", before)
+        changes.enter_context(evaluation_mode(task.model.modules()))
+        changes.enter_context(longer_inputs(stack, factor))
+        changes.enter_context(without_gradient(cut_modules))
+        looks = (
+            stack.layers[0].register_forward_pre_hook(lambda _, x: ends.append(x[0])),
+            stack.register_forward_hook(lambda _, x, y: ends.append(y)),
+        )
+        for look in looks:
+            changes.callback(look.remove)
+        loss = task.loss_sum(torch.from_numpy(batch.examples).to(task.corpus.device), batch.shape)
+        below, above = torch.autograd.grad(loss, ends)
+    return float(below.norm() / above.norm())
+
+
+def limit_of(longest: float, before: StreamLimit | None) -> StreamLimit | None:
+    if not longest:
+        return before
+    limit = StreamLimit(1.0)
+    limit.set_(longest)
+    return limit
+
+
+@torch.no_grad()
+def longest_input(task: SqlTask, batch: PlannedBatch[Shape]) -> float:
+    found = [-math.inf]
+    hook = task.model.stack.register_forward_pre_hook(lambda _, x: found.append(float(x[0][x[1]].norm(dim=-1).max())))
+    try:
+        task.encode(batch)
+    finally:
+        hook.remove()
+    return max(found)
+
+
+if __name__ == "__main__":
+    main()
