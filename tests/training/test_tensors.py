@@ -11,7 +11,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from torch import nn
 
 from dtfixup.errors import CheckpointError, ConfigError
@@ -166,3 +166,32 @@ def test_the_content_is_plain_json(tmp_path: Path) -> None:
         write_tensors(tmp_path / "x.safetensors", {}, {"loss": float("nan")})
     header = (write_tensors(tmp_path / "x.safetensors", {}, {"a": 1})).read_bytes()[8:]
     assert json.loads(json.loads(header)["__metadata__"]["dtfixup"]) == {"a": 1}
+
+
+def test_the_same_input_gives_the_same_bytes(tmp_path: Path) -> None:
+    """safetensors' own writer puts the entries of the metadata in another order from call to call."""
+    written = {
+        write_tensors(tmp_path / f"{place}.safetensors", TENSORS, {"step": 1}).read_bytes() for place in range(10)
+    }
+    assert len(written) == 1
+
+
+def test_every_tensor_is_aligned(tmp_path: Path) -> None:
+    tensors = {"a": torch.ones(3, dtype=torch.int8), "b": torch.ones(5).half(), "c": torch.ones(1).double()}
+    data = write_tensors(tmp_path / "x.safetensors", tensors, {}).read_bytes()
+    length = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8 : 8 + length])
+    for name, tensor in tensors.items():
+        assert (8 + length + header[name]["data_offsets"][0]) % tensor.element_size() == 0
+
+
+def test_other_programs_can_read_the_file(tmp_path: Path) -> None:
+    found = load_file(write_tensors(tmp_path / "x.safetensors", TENSORS, {"é": 1}))
+    assert all(torch.equal(found[name], tensor) for name, tensor in TENSORS.items())
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "3"])
+def test_a_content_that_is_none_is_damage(text: str, tmp_path: Path) -> None:
+    save_file(TENSORS, tmp_path / "x.safetensors", {"dtfixup": text})
+    with pytest.raises(CheckpointError, match=r"x\.safetensors is damaged"):
+        read_content(tmp_path / "x.safetensors")

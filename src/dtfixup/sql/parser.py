@@ -11,6 +11,7 @@ code that `dtfixup sql prepare` and `dtfixup sql predict` use, on a dataset of o
 
 import time
 from collections.abc import Sequence
+from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
@@ -35,15 +36,21 @@ __all__ = ["MOST_CHARACTERS", "Answer", "SqlParser", "Verdict", "default_model",
 
 MOST_CHARACTERS = 2000
 """The longest question."""
+SHIPPED = "sql-sp-minilm.safetensors"
+"""The file of the model that comes with the package, made by `dtfixup sql pack`."""
 _KNOWN_WORDS = 50_000
 
 
 def default_model() -> Path:
-    """The model that is used where none is named."""
-    raise CheckpointError(
-        "no model is shipped with dtfixup yet: train one with `dtfixup sql train --data SPIDER --out runs/first` "
-        "(minutes on a GPU; `--preset smoke` for a trial on a CPU) and give it as --model runs/first"
-    )
+    """The model that is used where none is named: the file that comes with the package."""
+    shipped = Path(str(files("dtfixup.sql") / "shipped" / SHIPPED))
+    if not shipped.is_file():
+        raise CheckpointError(
+            f"no model is shipped with this copy of dtfixup: sql/shipped/{SHIPPED} is missing. Install the whole "
+            "package, or train one with `dtfixup sql train --data SPIDER --out runs/first` (minutes on a GPU; "
+            "`--preset smoke` for a trial on a CPU) and give it as --model runs/first"
+        )
+    return shipped
 
 
 def open_database(
@@ -72,8 +79,15 @@ class SqlParser:
     @classmethod
     def load(cls, path_or_name: str | Path | None = None, device: torch.device | str = "cpu") -> "SqlParser":
         """The model of a finished run by its folder, or of a file of weights; `default_model` where none is named."""
-        trained = load_model(default_model() if path_or_name is None else path_or_name, device)
-        return cls(trained, load_tokenizer(trained.encoder))
+        path = default_model() if path_or_name is None else path_or_name
+        trained = load_model(path, device)
+        tokenizer = load_tokenizer(trained.encoder)
+        if trained.content["fingerprint"].get("tokenizer", tokenizer.sha256) != tokenizer.sha256:
+            raise CheckpointError(
+                f"{path} was trained with another tokenizer than {trained.encoder} has here: use the encoder that it "
+                "was trained on"
+            )
+        return cls(trained, tokenizer)
 
     def ask(self, question: str, database: str | Path | OpenedDatabase, beam: int = 5) -> Answer:
         """Answer a question; `beam` is how many queries are looked for.

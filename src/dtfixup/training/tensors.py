@@ -7,6 +7,7 @@ checksum finds damage that leaves the length as it was.
 
 import json
 import os
+import struct
 import zlib
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -14,17 +15,31 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from dtfixup.errors import CheckpointError, ConfigError
 from dtfixup.files import write_atomically
+from dtfixup.training.compact import unpack_into
 
+PACKED = "packed"
+"""The key of a content that says how its tensors are stored, where that is not as they are."""
 _CONTENT, _CHECKSUM = "dtfixup", "crc32"
+_NAMES = {
+    torch.float64: "F64",
+    torch.int64: "I64",
+    torch.float32: "F32",
+    torch.int32: "I32",
+    torch.float16: "F16",
+    torch.bfloat16: "BF16",
+    torch.int16: "I16",
+    torch.int8: "I8",
+    torch.uint8: "U8",
+    torch.bool: "BOOL",
+}
 
 
 def write_tensors(path: str | Path, tensors: Mapping[str, Tensor], content: Mapping[str, Any]) -> Path:
-    """Write the file; dtypes stay as they are."""
+    """Write the file; dtypes stay as they are, and the same input gives the same bytes."""
     held = {name: tensor.detach().to("cpu", copy=True).contiguous() for name, tensor in sorted(tensors.items())}
     header = {_CONTENT: json.dumps(content, allow_nan=False), _CHECKSUM: checksum(held)}
 
@@ -100,9 +115,13 @@ def save_weights(
 
 
 def load_weights(path: str | Path, model: nn.Module, *, left_out: Collection[str] = ()) -> dict[str, Any]:
-    """Read what `save_weights` wrote into a model of the same sizes; returns the content."""
+    """Read a file of weights, packed ones too, into a model of the same sizes; returns the content."""
     found, content = read_tensors(path)
-    copy_into(model_tensors(model, left_out), found, path)
+    targets = model_tensors(model, left_out)
+    if PACKED in content:
+        unpack_into(targets, found, content[PACKED], path)
+    else:
+        copy_into(targets, found, path)
     return content
 
 
@@ -117,8 +136,30 @@ def checksum(tensors: Mapping[str, Tensor]) -> str:
 def _content(path: str | Path, header: Mapping[str, str]) -> dict[str, Any]:
     if _CONTENT not in header:
         raise CheckpointError(f"{path} is a safetensors file, but not one that dtfixup wrote")
-    content: dict[str, Any] = json.loads(header[_CONTENT])
+    try:
+        content = json.loads(header[_CONTENT])
+    except ValueError as error:
+        raise CheckpointError(f"{path} is damaged: what it says of itself is not JSON: {error}") from None
+    if not isinstance(content, dict):
+        raise CheckpointError(f"{path} is damaged: it says nothing of itself")
     return content
+
+
+def save_file(tensors: Mapping[str, Tensor], path: Path, metadata: Mapping[str, str]) -> None:
+    """A safetensors file of tensors on the CPU; the library's own function shuffles the metadata from call to call."""
+    header: dict[str, Any] = {"__metadata__": dict(metadata)}
+    position = 0
+    ordered = sorted(tensors.items(), key=lambda item: (-item[1].element_size(), item[0]))  # keeps all aligned
+    for name, tensor in ordered:
+        place = [position, position + tensor.nbytes]
+        header[name] = {"dtype": _NAMES[tensor.dtype], "shape": list(tensor.shape), "data_offsets": place}
+        position += tensor.nbytes
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    with path.open("wb") as stream:
+        stream.write(struct.pack("<Q", len(text)) + text)
+        for _, tensor in ordered:
+            stream.write(tensor.reshape(-1).view(torch.uint8).numpy().data)
 
 
 def _unreadable(path: str | Path, error: Exception) -> CheckpointError:
