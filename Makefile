@@ -12,11 +12,11 @@ setup: .venv/dev
 	@echo "Setting up .venv (once, one to two minutes) ..."
 	@$(PYTHON) -m venv .venv
 	@$(PIP) torch==$$(sed -n 's/^torch==//p' constraints.txt)
-	@$(PIP) --editable .
+	@$(PIP) --editable .[web]
 	@touch $@
 
 .venv/dev: .venv/run
-	@$(PIP) --editable .[dev]
+	@$(PIP) --editable .[dev,web]
 	@touch $@
 
 demo: .venv/run  ## 24 new layers on MiniLM, trained three ways: a table and out/demo/demo.png
@@ -34,9 +34,9 @@ check: .venv/dev  ## style, types, import order
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo
 
-NEED_DATA := $(addprefix benchmarks/,gradient_gain.py pack_loss.py paper_step.py stability.py)
-bench: .venv/dev  ## measurements that are ratios within one run, but for those that train on a prepared dataset
-	@for file in $(filter-out $(NEED_DATA),$(wildcard benchmarks/*.py)); do echo "$$file"; $(BIN)/python $$file || exit 1; done
+LONG := $(addprefix benchmarks/,gradient_gain.py pack_loss.py paper_step.py serve_load.py stability.py)
+bench: .venv/dev  ## measurements that are ratios within one run, but for those that need a trained model or a prepared dataset
+	@for file in $(filter-out $(LONG),$(wildcard benchmarks/*.py)); do echo "$$file"; $(BIN)/python $$file || exit 1; done
 
 clean:
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .coverage* build

@@ -37,6 +37,7 @@ def test_the_python_of_the_documentation_runs(
         "docs/ask.md",
         "docs/execution.md",
         "docs/reading.md",
+        "docs/serve.md",
         "docs/sql-sp.md",
         "docs/training.md",
         "CONTRIBUTING.md",

@@ -10,7 +10,7 @@ from jsonargparse import auto_cli
 from rich.console import Console
 from rich.markup import escape
 
-from dtfixup import cli_ask, cli_reading, cli_results, cli_sql, cli_train
+from dtfixup import cli_ask, cli_finetune, cli_pack, cli_reading, cli_results, cli_serve, cli_sql, cli_train
 from dtfixup.errors import ConfigError, DtFixupError
 from dtfixup.files import write_json
 
@@ -77,6 +77,7 @@ def _numbers(text: str) -> tuple[int, ...]:
 _VERBS: Any = {
     "check": check,
     "demo": demo,
+    "serve": cli_serve.serve,
     "sql": {
         "_help": "Text to SQL: ask, link, prepare, train, predict, evaluate, score.",
         "ask": cli_ask.ask,
@@ -84,10 +85,14 @@ _VERBS: Any = {
         "prepare": cli_sql.prepare,
         "synthesise": cli_sql.synthesise,
         "train": cli_train.train,
+        "finetune": cli_finetune.finetune,
         "predict": cli_train.predict,
         "evaluate": cli_sql.evaluate,
         "score": cli_results.score,
         "curves": cli_results.curves,
+        "pack": cli_pack.pack,
+        "acceptance": cli_pack.acceptance,
+        "card": cli_pack.card,
     },
     "reading": {
         "_help": "Logical reading comprehension: train, evaluate, predict, answer; experiments: depth, table.",
@@ -106,6 +111,7 @@ _FLAGS = {
     ("sql", "ask"): {"--run", "--json", "--explain"},
     ("sql", "link"): {"--json"},
     ("sql", "train"): {"--resume"},
+    ("sql", "finetune"): {"--resume"},
     ("reading", "train"): {"--resume"},
     ("reading", "answer"): {"--json"},
     ("reading", "depth"): {"--keep-weights", "--keep_weights"},

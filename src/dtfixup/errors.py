@@ -83,3 +83,27 @@ class DivergedError(TrainingError):
 
 class CheckpointError(DtFixupError, RuntimeError):
     """A checkpoint or a file of weights is missing, damaged, cannot be written, or belongs to something else."""
+
+
+class ServeError(DtFixupError, RuntimeError):
+    """The server cannot start with these settings, or cannot do what a request asks."""
+
+
+class UnknownDatabaseError(ServeError):
+    """A request names a database that is not there."""
+
+
+class UploadError(ServeError):
+    """An uploaded file is too large, or is no database that can be read."""
+
+
+class BusyError(ServeError):
+    """As many requests are waiting as may."""
+
+
+class ClosingError(ServeError):
+    """The server is shutting down and takes no new requests."""
+
+
+class LateError(ServeError):
+    """A request was not answered within its deadline."""

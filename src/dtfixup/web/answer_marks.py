@@ -1,0 +1,119 @@
+"""An answer as the page shows it.
+
+In: an `Answer`. Out: the question in pieces with what each says, what the words were linked to, SQL over several lines,
+and the alternatives in words.
+"""
+
+import re
+from enum import StrEnum
+
+from dtfixup.sql.answers import Answer
+from dtfixup.sql.linking import Item, MatchKind, NameLink
+from dtfixup.sql.links_view import shown
+from dtfixup.sql.value_links import STRONG
+from dtfixup.web.pictures import clipped
+
+_MOST_NOTES = 8
+_LONGEST_VALUE = 40
+
+
+class Mark(StrEnum):
+    """What a word of the question says, the most telling first."""
+
+    VALUE = "value"
+    COLUMN = "column"
+    TABLE = "table"
+    PART = "part of a name"
+
+
+COLOURS = {Mark.VALUE: "#d97706", Mark.COLUMN: "#0f9488", Mark.TABLE: "#4f6bd8", Mark.PART: "#8b94a3"}
+"""For light and for dark ground."""
+
+
+def pieces(answer: Answer) -> list[tuple[str, str | None]]:
+    """The question cut where marks begin and end; put together again, it is the question."""
+    marks = _marks(answer)
+    found: list[tuple[str, str | None]] = []
+    end = 0
+    for place, word in enumerate(answer.words):
+        if (mark := marks.get(place)) is None or word.start < end:
+            continue
+        is_same = found and found[-1][1] == mark and not answer.question[end : word.start].strip()
+        between = answer.question[end : word.start]
+        if is_same:
+            found[-1] = (found[-1][0] + between + answer.question[word.start : word.end], mark)
+        else:
+            found += [(between, None)] if between else []
+            found.append((answer.question[word.start : word.end], mark))
+        end = word.end
+    if rest := answer.question[end:]:
+        found.append((rest, None))
+    return [(shown(text), mark) for text, mark in found]
+
+
+def notes(answer: Answer) -> list[tuple[str, str, Mark]]:
+    """What was linked, from left to right: the words, what they stand for, and how."""
+    marks = _marks(answer)
+    found: dict[tuple[str, str], tuple[int, Mark]] = {}
+    for start, end, mark, target in _targets(answer):
+        if any(marks.get(place) is mark for place in range(start, end)):
+            words = answer.question[answer.words[start].start : answer.words[end - 1].end]
+            found.setdefault((shown(words), shown(target)), (start, mark))
+    ordered = sorted(found.items(), key=lambda item: item[1][0])
+    return [(words, target, mark) for (words, target), (_, mark) in ordered][:_MOST_NOTES]
+
+
+def _marks(answer: Answer) -> dict[int, Mark]:
+    """The most telling mark of each linked word."""
+    order = list(Mark)
+    marks: dict[int, Mark] = {}
+    for start, end, mark, _ in _targets(answer):
+        for place in range(start, end):
+            marks[place] = min(mark, marks.get(place, mark), key=order.index)
+    return marks
+
+
+def _targets(answer: Answer) -> list[tuple[int, int, Mark, str]]:
+    schema = answer.schema
+    found = [(link.start, link.end, _mark_of(link), _name_of(answer, link)) for link in answer.links.names]
+    found += [
+        (
+            link.start,
+            link.end,
+            Mark.VALUE,
+            f"{schema.qualified(link.column)} = {clipped(link.value, _LONGEST_VALUE)}",
+        )
+        for link in answer.links.values
+        if link.strength >= STRONG
+    ]
+    return found
+
+
+def _mark_of(link: NameLink) -> Mark:
+    if link.kind is not MatchKind.EXACT:
+        return Mark.PART
+    return Mark.TABLE if link.item is Item.TABLE else Mark.COLUMN
+
+
+def _name_of(answer: Answer, link: NameLink) -> str:
+    return answer.schema.tables[link.index].name if link.item is Item.TABLE else answer.schema.qualified(link.index)
+
+
+_BREAKS = re.compile(
+    r"""('(?:[^']|'')*'|"(?:[^"]|"")*"|`[^`]*`)"""
+    r"|\s+(?=(?:FROM|WHERE|GROUP BY|HAVING|ORDER BY|LIMIT|UNION|INTERSECT|EXCEPT|(?:LEFT |CROSS )?JOIN)\b)"
+)
+
+
+def laid_out(sql: str) -> str:
+    r"""A query with a line for each clause; only blanks become line ends, so it means the same.
+
+    >>> laid_out("SELECT a FROM b WHERE c = 'x FROM y'")
+    "SELECT a\nFROM b\nWHERE c = 'x FROM y'"
+    """
+    return _BREAKS.sub(lambda match: match[1] if match[1] is not None else "\n", sql)
+
+
+def choices(answer: Answer) -> list[tuple[str, str]]:
+    """The alternatives as a list to choose from: what is shown, and the query."""
+    return [(f"{each.probability:.0%}  {shown(each.sql)}", each.sql) for each in answer.alternatives]

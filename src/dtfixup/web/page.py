@@ -1,0 +1,261 @@
+"""The layout of the page, and which button does what.
+
+In: a `Counter`, and the folder of training runs where there is one. Out: Gradio's `Blocks`, for `server.py` to mount.
+Nothing of it is fetched from elsewhere: fonts are those of the visitor's machine, and pictures are our own.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import gradio as gr
+
+from dtfixup.sql.parser import MOST_CHARACTERS
+from dtfixup.web.answer_marks import COLOURS
+from dtfixup.web.catalogue import Catalogue
+from dtfixup.web.page_ask import Counter, Ran, Shown, remembered, visitor_of
+from dtfixup.web.page_parts import PRIVATE
+from dtfixup.web.page_runs import build_runs_tab
+
+TITLE = "Ask your database"
+_EXAMPLES = 4
+_FONTS = ("system-ui", "-apple-system", "Segoe UI", "Roboto", "Ubuntu", "Cantarell", "sans-serif")
+_MONO = ("ui-monospace", "SFMono-Regular", "Menlo", "Consolas", "DejaVu Sans Mono", "monospace")
+_HEADER = (
+    f'<header class="masthead"><h1>{TITLE}</h1>'
+    "<p>In English. The answer is SQL, the model runs on this machine, and nothing leaves it.</p></header>"
+)
+
+
+def theme() -> gr.themes.Base:
+    """One accent, much room, the fonts of the visitor's machine."""
+    return gr.themes.Base(
+        primary_hue="teal",
+        secondary_hue="teal",
+        neutral_hue="slate",
+        radius_size="lg",
+        spacing_size="md",
+        font=_FONTS,
+        font_mono=_MONO,
+    ).set(
+        body_background_fill="#f7f8f9",
+        body_background_fill_dark="#0e1318",
+        block_background_fill="#ffffff",
+        block_background_fill_dark="#161c23",
+        block_border_width="1px",
+        input_background_fill="#ffffff",
+        input_background_fill_dark="#161c23",
+        input_border_width="1px",
+        input_border_color="#dfe4e8",
+        input_border_color_dark="#2a343f",
+        block_label_background_fill="transparent",
+        block_label_background_fill_dark="transparent",
+        block_label_border_width="0px",
+        block_label_text_color="*neutral_500",
+        block_shadow="none",
+        button_primary_background_fill="#0f766e",
+        button_primary_background_fill_dark="#0d9488",
+        button_primary_background_fill_hover="#115e59",
+        button_primary_background_fill_hover_dark="#0f766e",
+        button_primary_text_color="#ffffff",
+    )
+
+
+HEAD = """<script>
+// The editor would take the Tab key for itself, and nobody without a mouse would get past it.
+document.addEventListener("keydown", (event) => {
+  if (event.key === "Tab" && event.target.closest("#sql .cm-content")) event.stopImmediatePropagation();
+}, true);
+</script>"""
+
+
+def style() -> str:
+    """The style sheet."""
+    return (files("dtfixup.web") / "style.css").read_text(encoding="utf-8")
+
+
+def build_page(counter: Counter, runs: Path | None) -> gr.Blocks:
+    """The whole page."""
+    with gr.Blocks(title=TITLE, analytics_enabled=False) as page:
+        gr.HTML(_HEADER, padding=False)
+        with gr.Tabs(elem_id="tabs"):
+            with gr.Tab("Ask", id="ask"):
+                _AskTab(counter).build(page)
+            if runs is not None:
+                with gr.Tab("Training runs", id="runs") as tab:
+                    build_runs_tab(runs, tab)
+
+        def leave(request: gr.Request) -> None:
+            counter.uploads.forget(visitor_of(request))
+
+        page.unload(leave)
+    page.queue(max_size=64, default_concurrency_limit=None, api_open=False)
+    return page
+
+
+@dataclass
+class _AskTab:
+    """The parts of the first tab and what they do; `build` makes them inside the tab."""
+
+    counter: Counter
+
+    def build(self, page: gr.Blocks) -> None:
+        self.history = gr.State([])
+        with gr.Row(elem_classes="controls"):
+            self.database = gr.Dropdown(
+                _choices(self.counter.catalogue),
+                value=next(iter(self.counter.catalogue.entries)),
+                label="Database",
+                elem_id="database",
+                filterable=False,
+                scale=4,
+            )
+            self.upload = gr.UploadButton("Upload a SQLite file", elem_id="upload", file_count="single", scale=1)
+        with gr.Row(elem_classes="question-row"):
+            self.question = gr.Textbox(
+                label="Question",
+                placeholder="How many …? Which …? What is the average …?",
+                elem_id="question",
+                lines=1,
+                max_lines=4,
+                max_length=MOST_CHARACTERS,
+                autofocus=True,
+                scale=6,
+            )
+            self.ask = gr.Button("Ask", variant="primary", elem_id="ask", scale=1)
+        with gr.Row(elem_classes="examples"):
+            self.examples = [gr.Button("", size="sm", visible=False, elem_classes="chip") for _ in range(_EXAMPLES)]
+        self.notice = gr.HTML(elem_id="notice", padding=False)
+        with gr.Column(visible=False, elem_id="answer") as self.answer:
+            self.pieces = gr.HighlightedText(
+                color_map={mark.value: colour for mark, colour in COLOURS.items()},
+                show_label=False,
+                container=False,
+                show_inline_category=False,
+                elem_id="pieces",
+                interactive=False,
+            )
+            self.links = gr.HTML(elem_id="links", padding=False)
+            self.sql = gr.Code(
+                language="sql",
+                label="SQL, yours to change",
+                interactive=True,
+                wrap_lines=True,
+                show_line_numbers=False,
+                lines=2,
+                elem_id="sql",
+                buttons=["copy"],
+            )
+            self.run = gr.Button("Run", variant="primary", elem_id="run")
+            with gr.Accordion("Alternatives", open=False, visible=False, elem_id="alternatives") as self.more:
+                self.alternatives = gr.Radio([], show_label=False, container=False, elem_id="choices")
+            self.ran = gr.HTML(elem_id="ran", padding=False)
+            self.rows = gr.Dataframe(
+                visible=False, interactive=False, show_label=False, elem_id="rows", max_height=420, buttons=["copy"]
+            )
+            self.chart = gr.HTML(elem_id="chart", padding=False)
+        with gr.Accordion("What the database holds", open=True, elem_id="schema"):
+            self.schema = gr.HTML(padding=False)
+        with gr.Accordion("History", open=False, visible=False, elem_id="history") as self.past:
+            self.recalled = gr.Radio([], show_label=False, container=False, elem_id="recall")
+        self._connect(page)
+
+    def _connect(self, page: gr.Blocks) -> None:
+        chosen = [self.schema, *self.examples]
+        asked = [
+            self.notice, self.answer, self.pieces, self.links, self.sql, self.more, self.alternatives,
+            self.ran, self.rows, self.chart,
+        ]  # fmt: skip
+        remembers = [self.history, self.past, self.recalled]
+        ran = [self.ran, self.rows, self.chart]
+        page.load(self._choose, [self.database], chosen, **PRIVATE)
+        self.database.change(self._choose, [self.database], chosen, **PRIVATE)
+        self.upload.upload(self._upload, [self.upload], [self.database, self.notice, self.answer], **PRIVATE)
+        inputs = [self.database, self.question, self.history]
+        for trigger in (self.ask.click, self.question.submit):
+            trigger(self._ask, inputs, [*asked, *remembers], **PRIVATE)
+        for example in self.examples:
+            example.click(lambda text: text, [example], [self.question], queue=False, **PRIVATE).then(
+                self._ask, inputs, [*asked, *remembers], **PRIVATE
+            )
+        self.run.click(self._run, [self.database, self.sql], ran, **PRIVATE)
+        self.alternatives.input(self._pick, [self.alternatives], [self.sql, *ran], **PRIVATE)
+        self.recalled.input(
+            self._recall, [self.recalled, self.history], [self.question, self.database, *asked], **PRIVATE
+        )
+
+    async def _choose(self, name: str, request: gr.Request) -> list[Any]:
+        entry = self.counter.catalogue.entries.get(name)
+        examples = entry.examples if entry is not None else ()
+        shown = [gr.update(value=text, visible=True) for text in examples[:_EXAMPLES]]
+        hidden = [gr.update(value="", visible=False) for _ in range(_EXAMPLES - len(shown))]
+        return [await self.counter.schema(name, visitor_of(request)), *shown, *hidden]
+
+    async def _upload(self, received: str | None, request: gr.Request) -> list[Any]:
+        if received is None:
+            return [gr.skip(), "", gr.skip()]
+        path, visitor = Path(received), visitor_of(request)
+        taken = await self.counter.upload(path, path.name, visitor)
+        if isinstance(taken, str):
+            return [gr.skip(), taken, gr.update(visible=False)]
+        name, label = taken
+        choices = [(f"{label} (uploaded)", name), *_choices(self.counter.catalogue)]
+        return [gr.update(choices=choices, value=name), "", gr.update(visible=False)]
+
+    async def _ask(self, name: str, question: str, history: list[Shown], request: gr.Request) -> list[Any]:
+        shown = await self.counter.ask(name, question or "", visitor_of(request))
+        if not shown.pieces:
+            return [*_asked(shown), history, gr.skip(), gr.skip()]
+        history = remembered(history, shown)
+        past = [(f"{old.question}  ·  {self._label(old.database)}", str(place)) for place, old in enumerate(history)]
+        return [*_asked(shown), history, gr.update(visible=True), gr.update(choices=past, value=None)]
+
+    async def _run(self, name: str, sql: str, request: gr.Request) -> list[Any]:
+        return _rows(await self.counter.run(name, sql or "", visitor_of(request)))
+
+    def _pick(self, sql: str) -> list[Any]:
+        from dtfixup.web.answer_marks import laid_out
+
+        return [laid_out(sql), *_rows(Ran())]
+
+    def _recall(self, place: str, history: list[Shown]) -> list[Any]:
+        shown = history[int(place)]
+        return [shown.question, shown.database, *_asked(shown)]
+
+    def _label(self, name: str) -> str:
+        entry = self.counter.catalogue.entries.get(name)
+        return "uploaded" if entry is None else entry.label
+
+
+def _choices(catalogue: Catalogue) -> list[tuple[str, str]]:
+    return [
+        (f"{entry.label} (sample)" if entry.is_sample else entry.label, name)
+        for name, entry in catalogue.entries.items()
+    ]
+
+
+def _asked(shown: Shown) -> Sequence[Any]:
+    """The notice, the answer and the empty place for rows."""
+    has_query = bool(shown.sql)
+    return [
+        shown.notice,
+        gr.update(visible=bool(shown.pieces)),
+        list(shown.pieces),
+        shown.links,
+        gr.update(value=shown.sql, visible=True),
+        gr.update(visible=len(shown.choices) > 1, open=shown.opens_choices),
+        gr.update(choices=list(shown.choices), value=shown.choices[0][1] if has_query and shown.choices else None),
+        *_rows(Ran()),
+    ]
+
+
+def _rows(ran: Ran) -> list[Any]:
+    has_rows = bool(ran.columns)
+    value = {"headers": list(ran.columns), "data": [list(row) for row in ran.rows]} if has_rows else None
+    return [
+        ran.notice,
+        gr.update(value=value, visible=has_rows, datatype=list(ran.kinds) or "str"),
+        ran.chart,
+    ]

@@ -1,0 +1,188 @@
+"""The page's first tab: a database, a question, its SQL and its rows.
+
+`page.py` lays it out; `Counter` is what it does. Every database and query of a request goes the way of the API: names
+out of the catalogue or the visitor's own upload, and queries through the guard.
+"""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import gradio as gr
+
+from dtfixup.errors import DtFixupError, UploadError
+from dtfixup.sql.answer_view import remark, rows_content
+from dtfixup.sql.answers import Answer, Verdict
+from dtfixup.sql.guard import Rows
+from dtfixup.sql.opened import OpenedDatabase
+from dtfixup.web.answer_marks import Mark, choices, laid_out, notes, pieces
+from dtfixup.web.catalogue import Catalogue, places_of
+from dtfixup.web.desk import Desk
+from dtfixup.web.diagram import draw_schema
+from dtfixup.web.page_parts import notice
+from dtfixup.web.pictures import escaped
+from dtfixup.web.refusals import refusal_of, sentence_of
+from dtfixup.web.row_chart import draw_chart, suggest_chart
+from dtfixup.web.uploads import UploadStore
+
+MOST_HISTORY = 20
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What the page shows of one question."""
+
+    question: str
+    database: str
+    pieces: tuple[tuple[str, str | None], ...] = ()
+    links: str = ""
+    """What the words were linked to, as HTML."""
+    notice: str = ""
+    sql: str = ""
+    choices: tuple[tuple[str, str], ...] = ()
+    """Alternatives: what is read, and the query."""
+    opens_choices: bool = False
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What the page shows of one run of a query."""
+
+    columns: tuple[str, ...] = ()
+    rows: tuple[tuple[Any, ...], ...] = ()
+    kinds: tuple[str, ...] = ()
+    chart: str = ""
+    notice: str = ""
+
+
+@dataclass(frozen=True)
+class Counter:
+    """Answers the page; never raises what a visitor can cause, but says it."""
+
+    desk: Desk
+    catalogue: Catalogue
+    uploads: UploadStore
+
+    def find(self, name: str, visitor: str) -> tuple[OpenedDatabase, str]:
+        """A database of the catalogue or an upload of this visitor, with its label."""
+        if name in self.catalogue.entries:
+            entry = self.catalogue.entries[name]
+            return entry.database, entry.label
+        if name.startswith("upload-"):
+            upload = self.uploads.find(name, visitor)
+            return upload.database, upload.label
+        entry = self.catalogue.find(name)
+        return entry.database, entry.label
+
+    async def schema(self, name: str, visitor: str) -> str:
+        """The picture of a database, or why there is none."""
+        places: dict[str, str] = {}
+        try:
+            database, label = self.find(name, visitor)
+            places = places_of(database, label)
+            reading = await self.desk.read(database)
+        except DtFixupError as error:
+            return notice("error", sentence_of(refusal_of(error, places)))
+        told = "".join(notice("warn", sentence, "Left out:") for sentence in reading.left_out)
+        return f'<div class="scroll" tabindex="0">{draw_schema(reading.schema)}</div>{_KEY}{told}'
+
+    async def ask(self, name: str, question: str, visitor: str) -> Shown:
+        """A question answered as far as it can be."""
+        shown = Shown(question.strip(), name)
+        places: dict[str, str] = {}
+        try:
+            database, label = self.find(name, visitor)
+            places = places_of(database, label)
+            answer = await self.desk.ask(database, question)
+        except DtFixupError as error:
+            return replace(shown, notice=notice("error", sentence_of(refusal_of(error, places))))
+        return _shown(answer, name, self.desk.parser.sure_above)
+
+    async def run(self, name: str, sql: str, visitor: str) -> Ran:
+        """Rows, and a chart where they suggest one."""
+        places: dict[str, str] = {}
+        try:
+            database, label = self.find(name, visitor)
+            places = places_of(database, label)
+            if not sql.strip():
+                return Ran(notice=notice("error", "There is no query to run yet: ask something, or write one."))
+            rows = await self.desk.run(database, sql)
+        except DtFixupError as error:
+            return Ran(notice=notice("error", sentence_of(refusal_of(error, places))))
+        return _ran(rows)
+
+    async def upload(self, received: Path, file_name: str, visitor: str) -> tuple[str, str] | str:
+        """Name and label of the stored file, or why it was not taken."""
+        try:
+            stored = await self.desk.do(lambda: self.uploads.take(received, file_name, visitor))
+        except DtFixupError as error:
+            return notice("error", sentence_of(refusal_of(error)))
+        except OSError as error:
+            refusal = refusal_of(UploadError(f"the file cannot be kept: {error.strerror}"))
+            return notice("error", sentence_of(refusal))
+        return stored.name, stored.label
+
+
+_KEY = (
+    '<p class="key-line"><span><i class="key"></i>primary key</span><span><i class="pointer"></i>foreign key</span></p>'
+)
+
+
+def _shown(answer: Answer, name: str, sure_above: float) -> Shown:
+    links = "".join(
+        f'<li class="{_CLASSES[mark]}"><b>{escaped(words)}</b> → {escaped(target)}</li>'
+        for words, target, mark in notes(answer)
+    )
+    is_guess = answer.verdict is Verdict.NO_LINK
+    return Shown(
+        question=answer.question,
+        database=name,
+        pieces=tuple(pieces(answer)),
+        links=f'<ul class="links">{links}</ul>' if links else "",
+        notice=_verdict(answer, sure_above),
+        sql="" if answer.sql is None else laid_out(answer.sql),
+        choices=() if is_guess else tuple(choices(answer)),
+        opens_choices=answer.verdict is Verdict.UNSURE,
+    )
+
+
+def _verdict(answer: Answer, sure_above: float) -> str:
+    """What has to be said of an answer that is not sure."""
+    said = remark(answer, sure_above)
+    if said is None:
+        return ""
+    title = "No link to this database." if answer.verdict is Verdict.NO_LINK else "Not sure."
+    end = " one of the queries below" if answer.verdict is Verdict.UNSURE and answer.alternatives else ""
+    return notice("warn", f"{said[:1].upper()}{said[1:]}{end}.", title)
+
+
+_CLASSES = {Mark.VALUE: "value", Mark.COLUMN: "column", Mark.TABLE: "table", Mark.PART: "part"}
+
+
+def _ran(rows: Rows) -> Ran:
+    content = rows_content(rows)
+    numbers = [
+        all(value is None or (isinstance(value, int | float) and not isinstance(value, bool)) for value in column)
+        for column in (zip(*content["rows"], strict=True) if content["rows"] else [() for _ in rows.columns])
+    ]
+    count = f"{len(rows.rows):,} row{'' if len(rows.rows) == 1 else 's'}"
+    told = f"The first {count}; there are more." if rows.truncated else f"{count}."
+    chart = suggest_chart(rows)
+    return Ran(
+        rows.columns,
+        tuple(tuple("NULL" if value is None else value for value in row) for row in content["rows"]),
+        tuple("number" if is_number else "str" for is_number in numbers),
+        "" if chart is None else draw_chart(chart),
+        f'<p class="count" role="status">{told}</p>',
+    )
+
+
+def remembered(history: list[Shown], shown: Shown) -> list[Shown]:
+    """The history with one more, the latest first, each question of a database once."""
+    others = [old for old in history if (old.question, old.database) != (shown.question, shown.database)]
+    return [shown, *others][:MOST_HISTORY]
+
+
+def visitor_of(request: gr.Request) -> str:
+    """Who asks: the page makes up a long random name when it is opened."""
+    return str(request.session_hash or "")

@@ -1,0 +1,121 @@
+"""The page's second tab: training runs from a folder, drawn anew whenever it is opened."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import gradio as gr
+
+from dtfixup.errors import DtFixupError
+from dtfixup.web.line_chart import draw_lines
+from dtfixup.web.page_parts import PRIVATE, notice
+from dtfixup.web.pictures import escaped, short_number
+from dtfixup.web.runs import Run, Runs, check_lines, curve_lines, depth_lines, read_runs
+
+_FIRST = 6
+_WATCHED = {
+    "highest_input_norm_over_mu": "highest input norm / μ",
+    "highest_growth": "highest growth",
+    "highest_gradient_norm": "highest gradient norm",
+    "steps_watched": "steps watched",
+    "steps_not_finite": "steps not finite",
+    "alerts": "alerts",
+}
+"""What the monitor of a run saw; docs/method.md says what it means."""
+_MOST_ALERTS = 5
+
+
+def build_runs_tab(folder: Path, tab: gr.Tab) -> None:
+    """Fill the tab. `folder` is the one that the command line named: no request names another."""
+    found = gr.State(Runs())
+    gr.HTML(
+        '<p class="lead">Curves, depth comparisons and what the monitor of DT-Fixup saw, as the runs log it.</p>',
+        padding=False,
+    )
+    with gr.Row(elem_classes="controls"):
+        chosen = gr.Dropdown([], label="Runs", multiselect=True, scale=3, elem_id="runs")
+        measure = gr.Dropdown([], label="Measure", scale=1, elem_id="measure", filterable=False)
+    problems = gr.HTML(elem_id="run-problems", padding=False)
+    curves = gr.HTML(elem_id="curves", padding=False)
+    depths = gr.HTML(elem_id="depths", padding=False)
+    report = gr.HTML(elem_id="fixup-report", padding=False)
+    checks = gr.HTML(elem_id="depth-checks", padding=False)
+    drawn = [curves, depths, report]
+
+    def look() -> list[Any]:
+        try:
+            runs = read_runs(folder)
+        except DtFixupError as error:
+            return [Runs(), gr.update(choices=[]), gr.update(choices=[]), notice("error", str(error)), "", "", "", ""]
+        measures = runs.measures()
+        first = measures[0] if measures else None
+        names = [run.name for run in runs.runs if first is not None and run.points(first)][:_FIRST]
+        said = [notice("warn", problem) for problem in runs.problems]
+        if not runs.runs and not runs.depth_checks:
+            said.append(notice("warn", "There are no runs in this folder yet."))
+        return [
+            runs,
+            gr.update(choices=[(run.title, run.name) for run in runs.runs], value=names),
+            gr.update(choices=measures, value=first),
+            "".join(said),
+            *draw(runs, names, first),
+            _checks(runs),
+        ]
+
+    tab.select(look, None, [found, chosen, measure, problems, *drawn, checks], **PRIVATE)
+    for control in (chosen, measure):
+        control.input(draw, [found, chosen, measure], drawn, **PRIVATE)
+
+
+def draw(runs: Runs, names: Sequence[str] | None, measure: str | None) -> list[str]:
+    """Curves, depth comparison and report of the chosen runs."""
+    chosen = [run for run in runs.runs if run.name in (names or ())]
+    if not chosen or measure is None:
+        return ["", "", ""]
+    curves = draw_lines(curve_lines(chosen, measure), across="epoch", up=measure)
+    lines = depth_lines(chosen, measure)
+    depths = ""
+    if len({depth for line in lines for depth, _ in line.points}) > 1:
+        picture = draw_lines(lines, across="new layers", up=f"last {measure}", is_doubling=True)
+        depths = f"<h3>Depth comparison</h3>{picture}"
+    return [f"<h3>{escaped(measure.capitalize())}</h3>{curves}", depths, _report(chosen)]
+
+
+def _report(runs: Sequence[Run]) -> str:
+    """What the monitor saw, run by run, and its alerts."""
+    watched = [run for run in runs if any(name in run.metrics for name in _WATCHED) or run.alerts]
+    if not watched:
+        return ""
+    head = "".join(f"<th>{title}</th>" for title in _WATCHED.values())
+    rows = "".join(
+        f"<tr><th>{escaped(run.name)}</th>" + "".join(f"<td>{_figure(run, name)}</td>" for name in _WATCHED) + "</tr>"
+        for run in watched
+    )
+    alerts = "".join(
+        f"<li>{escaped(run.name)}, step {alert.get('step')}: {escaped(str(alert.get('message', '')))}</li>"
+        for run in watched
+        for alert in run.alerts[:_MOST_ALERTS]
+    )
+    told = f'<ul class="alerts">{alerts}</ul>' if alerts else ""
+    table = f'<div class="scroll" tabindex="0"><table><tr><th>run</th>{head}</tr>{rows}</table></div>'
+    return f"<h3>DT-Fixup report</h3>{table}{told}"
+
+
+def _figure(run: Run, name: str) -> str:
+    if name == "alerts" and name not in run.metrics:
+        return short_number(len(run.alerts))
+    value = run.metrics.get(name)
+    return short_number(float(value)) if isinstance(value, int | float) else "-"
+
+
+def _checks(runs: Runs) -> str:
+    """Update size against depth: the line of a method that works is flat."""
+    parts = []
+    for name, check in runs.depth_checks.items():
+        stacks = dict.fromkeys(row["stack"] for row in check["rows"])
+        for stack in stacks:
+            lines = check_lines(check, stack, "adam", "update")
+            picture = draw_lines(lines, across="new layers", up="powers of 10", is_doubling=True)
+            title = f"{escaped(name)}, {escaped(stack)} layers: the update of one Adam step"
+            parts.append(f"<h3>Depth check {title}</h3>{picture}")
+    return "".join(parts)

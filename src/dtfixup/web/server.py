@@ -1,0 +1,178 @@
+"""The server: the API and the page behind the doorkeeper, until it is told to stop.
+
+In: settings, a loaded model, databases. Out: answers. A stop (SIGTERM, Ctrl-C) closes the door first: what is being
+answered is answered, and streams that the page merely keeps open are ended.
+"""
+
+import asyncio
+import signal
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import gradio as gr
+import uvicorn
+from fastapi import FastAPI
+from starlette.types import ASGIApp
+
+from dtfixup.errors import ServeError
+from dtfixup.sql.parser import SqlParser
+from dtfixup.web.api import PREFIX, build_api
+from dtfixup.web.catalogue import Catalogue
+from dtfixup.web.desk import Desk
+from dtfixup.web.doorkeeper import Doorkeeper
+from dtfixup.web.page import HEAD, build_page, style, theme
+from dtfixup.web.page_ask import Counter
+from dtfixup.web.settings import Settings
+from dtfixup.web.uploads import UploadStore
+
+_PURGE_SECONDS = 60.0
+_WRITE_SECONDS = 0.5
+"""For answers that are on their way when the last one is ready."""
+
+
+@dataclass
+class Site:
+    """All that a server is made of; `close` removes what it wrote."""
+
+    app: ASGIApp
+    desk: Desk
+    uploads: UploadStore
+    gradio_app: Any
+
+    def close(self) -> None:
+        self.desk.close()
+        self.uploads.close()
+
+
+def build_site(
+    parser: SqlParser,
+    catalogue: Catalogue,
+    settings: Settings,
+    runs: Path | None = None,
+    uploads: UploadStore | None = None,
+) -> Site:
+    """Put the parts together; nothing listens yet."""
+    uploads = uploads or UploadStore(settings)
+    uploads.tell_gradio()
+    desk = Desk(parser, settings)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        purging = asyncio.create_task(_purge(uploads))
+        yield
+        purging.cancel()
+
+    whole = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, lifespan=lifespan)
+    whole.mount(PREFIX, build_api(desk, catalogue))
+    # Inside an event loop, since Gradio makes loops of its own where there is none, and leaves them open.
+    mounted = asyncio.run(_mount_page(whole, Counter(desk, catalogue, uploads), settings, runs))
+    mounted.uploaded_file_dir = str(uploads.incoming)
+    return Site(Doorkeeper(whole, settings, uploads.has_room), desk, uploads, mounted)
+
+
+async def _mount_page(whole: FastAPI, counter: Counter, settings: Settings, runs: Path | None) -> Any:
+    """Put the page at `/`; the result is Gradio's own application."""
+    gr.mount_gradio_app(
+        whole,
+        build_page(counter, runs),
+        path="/",
+        server_name=settings.host,
+        server_port=settings.port,
+        footer_links=[],
+        run_history=False,
+        show_error=False,
+        max_file_size=settings.upload_bytes,
+        ssr_mode=False,
+        pwa=False,
+        mcp_server=False,
+        enable_monitoring=False,
+        theme=theme(),
+        css=style(),
+        head=HEAD,
+    )
+    return whole.routes[-1].app  # type: ignore[attr-defined]
+
+
+async def _purge(uploads: UploadStore) -> None:
+    while True:
+        await asyncio.sleep(_PURGE_SECONDS)
+        await asyncio.to_thread(uploads.purge)
+
+
+class Server(uvicorn.Server):
+    """Stops when all that was begun is answered."""
+
+    def __init__(self, config: uvicorn.Config, site: Site, on_start: Callable[[str], None]) -> None:
+        super().__init__(config)
+        self._site, self._on_start = site, on_start
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started and sockets:
+            host, port = sockets[0].getsockname()[:2]
+            self._on_start(f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._site.desk.is_closing = True
+        ending = asyncio.create_task(self._end_streams())
+        await super().shutdown(sockets)
+        ending.cancel()
+
+    async def _end_streams(self) -> None:
+        """The page holds streams open as long as it is; they go when nothing is on its way to it."""
+        while not self._site.desk.is_idle:
+            await asyncio.sleep(0.05)
+        await asyncio.sleep(_WRITE_SECONDS)
+        self._site.gradio_app.stop_event.set()
+        await asyncio.sleep(_WRITE_SECONDS)
+        for task in list(self.server_state.tasks):
+            task.cancel()
+
+
+def serve(site: Site, settings: Settings, on_start: Callable[[str], None]) -> None:
+    """Listen until told to stop; `on_start` is given the address."""
+    longest = settings.ask_deadline + settings.run_deadline + 30
+    config = uvicorn.Config(
+        site.app,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_graceful_shutdown=int(longest),
+        lifespan="on",
+        ws="none",
+    )
+    # uvicorn sends itself the signal again when it has stopped, which would end the process before it has cleaned up.
+    signal.signal(signal.SIGTERM, lambda *_: None)
+    try:
+        with _listen(settings) as listening, suppress(KeyboardInterrupt):
+            Server(config, site, on_start).run(sockets=[listening])
+    finally:
+        site.close()
+
+
+def _listen(settings: Settings) -> socket.socket:
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listening = socket.socket(family, kind, protocol)
+    except OSError as error:
+        raise ServeError(
+            f"{settings.host} is no address of this machine ({error.strerror}): give another --host"
+        ) from None
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(address)
+        listening.listen(128)
+    except OSError as error:
+        listening.close()
+        raise ServeError(
+            f"{settings.host}:{settings.port} cannot be listened on ({error.strerror}): give another --port, "
+            "0 for any that is free, or another --host"
+        ) from None
+    return listening

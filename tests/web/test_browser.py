@@ -1,0 +1,268 @@
+"""The page in a real browser, with a small model and with all other machines out of reach."""
+
+import os
+import shutil
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Error, Page, Route, expect, sync_playwright
+
+from ..sql.asked import tiny_run
+from .processes import Served, serving
+from .shops import NO_LINK, QUESTION, SCRIPT, make_shop
+from .test_runs import log_run
+from .test_server import until
+
+HOSTILE = "<img src=x onerror=window.harmed=1>"
+PHONE = {"width": 390, "height": 844}
+SCREEN = {"width": 1280, "height": 900}
+expect.set_options(timeout=30_000)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """Debian's Chromium; where it is not installed a reason to skip, or in CI a failure."""
+    program = os.environ.get("DTFIXUP_CHROMIUM") or shutil.which("chromium")
+    if program is None:
+        if os.environ.get("CI") == "true":
+            pytest.fail("CI=true needs a browser: apt-get install chromium")
+        pytest.skip("chromium is not installed: apt-get install chromium, or set DTFIXUP_CHROMIUM")
+    with sync_playwright() as playwright:
+        # Chromium's sandbox does not run as root, which is what a container's only user often is.
+        opened = playwright.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-gpu"])
+        yield opened
+        opened.close()
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    folder = tmp_path_factory.mktemp("served")
+    make_shop(folder / "shop.sqlite")
+    table = f'"{HOSTILE}"'
+    script = f"CREATE TABLE {table} ({table} TEXT); INSERT INTO {table} VALUES ('{HOSTILE}');"
+    make_shop(folder / "hostile.sqlite", script)
+    (folder / "databases.yaml").write_text("databases: {shop: shop.sqlite, hostile: hostile.sqlite}")
+    log_run(folder / "runs" / "deep", "dt-fixup", 24, 1, [30.0, 70.0])
+    log_run(folder / "runs" / "flat", "dt-fixup", 4, 1, [20.0, 40.0])
+    options = ["--databases", str(folder / "databases.yaml"), "--samples", "false", "--runs", str(folder / "runs")]
+    with serving(tiny_run(), folder / "temporary", *options) as running:
+        yield running
+
+
+Visit = Callable[..., Page]
+
+
+@pytest.fixture
+def visit(browser: Browser, served: Served) -> Iterator[Visit]:
+    """Opens the page; at the end nothing may have been asked of other machines, and nothing complained of."""
+    contexts, outside, complaints = [], [], []
+
+    def guard(route: Route) -> None:
+        if route.request.url.startswith((served.url, "data:", "blob:")):
+            route.continue_()
+        else:
+            outside.append(route.request.url)
+            route.abort()
+
+    def open_page(viewport: dict[str, int] = SCREEN, scheme: str = "light") -> Page:
+        context = browser.new_context(
+            viewport=viewport, color_scheme=scheme, permissions=["clipboard-read", "clipboard-write"]
+        )
+        contexts.append(context)
+        context.route("**/*", guard)
+        page = context.new_page()
+        page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.goto(served.url)
+        expect(page.locator("#schema svg:visible")).to_be_visible()
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert outside == []
+    assert complaints == []
+
+
+def ask(page: Page, question: str = QUESTION) -> None:
+    page.get_by_label("Question").fill(question)
+    page.get_by_role("button", name="Ask", exact=True).click()
+
+
+def write_sql(page: Page, sql: str) -> None:
+    editor = page.locator("#sql .cm-content")
+    editor.click()
+    page.keyboard.press("ControlOrMeta+a")
+    page.keyboard.insert_text(sql)
+    expect(editor).to_have_text(sql)
+
+
+def run(page: Page) -> None:
+    page.get_by_role("button", name="Run", exact=True).click()
+
+
+def choose(page: Page, name: str) -> None:
+    page.get_by_label("Database").click()
+    page.get_by_role("option", name=name).click()
+
+
+def has_overflow(page: Page) -> bool:
+    return bool(page.evaluate("document.documentElement.scrollWidth > window.innerWidth"))
+
+
+def test_ask_sql_run_rows(visit: Visit) -> None:
+    page = visit()
+    ask(page)
+    expect(page.locator("#pieces")).to_contain_text("How many")
+    expect(page.locator("#links")).to_contain_text("pets → pets")
+    expect(page.locator("#sql .cm-content")).to_contain_text("SELECT")
+    run(page)
+    expect(page.locator("#ran .count")).to_contain_text("row")
+    write_sql(page, "SELECT name, age FROM pets WHERE age > 0")
+    run(page)
+    expect(page.locator("#rows")).to_contain_text("Rex")
+    expect(page.locator("#chart .bars")).to_contain_text("Tom")
+    page.locator("#sql").get_by_role("button", name="copy").click()
+    until(lambda: "age > 0" in page.evaluate("navigator.clipboard.readText()"))
+
+
+def test_alternatives_can_be_chosen_and_history_recalls(visit: Visit) -> None:
+    page = visit()
+    ask(page)
+    expect(page.locator("#sql .cm-content")).to_contain_text("SELECT")
+    alternatives = page.locator("#choices label")
+    if not alternatives.first.is_visible():
+        page.get_by_role("button", name="Alternatives").click()
+    expect(alternatives.nth(1)).to_be_visible()
+    second = " ".join(alternatives.nth(1).inner_text().split()[1:])
+    alternatives.nth(1).click()
+    until(lambda: " ".join(page.locator("#sql .cm-content").inner_text().split()) == second)
+    ask(page, "Which owners are in Vienna?")
+    expect(page.locator("#pieces")).to_contain_text("Vienna")
+    page.get_by_role("button", name="History").click()
+    page.locator("#recall label").nth(1).click()
+    expect(page.get_by_label("Question")).to_have_value(QUESTION)
+    expect(page.locator("#pieces")).to_contain_text("How many")
+
+
+def test_refusals_and_guesses_are_said(visit: Visit) -> None:
+    page = visit()
+    ask(page, NO_LINK)
+    expect(page.locator("#notice")).to_contain_text("No link to this database.")
+    expect(page.locator("#sql .cm-content")).to_have_text("")
+    run(page)
+    expect(page.locator("#ran")).to_contain_text("no query to run")
+    write_sql(page, "DELETE FROM pets")
+    run(page)
+    expect(page.locator("#ran [role=alert]")).to_contain_text("Refused: DELETE is not a query")
+    ask(page, "   ")
+    expect(page.locator("#notice [role=alert]")).to_contain_text("The question is empty")
+
+
+def test_an_upload_is_asked_and_goes_with_its_visitor(visit: Visit, served: Served, tmp_path: Path) -> None:
+    before = served.uploads()
+    page = visit()
+    with closing(sqlite3.connect(make_shop(tmp_path / "zoo.db", SCRIPT.replace("pets", "lions")))):
+        page.locator("input[type=file]").set_input_files(tmp_path / "zoo.db")
+    expect(page.get_by_label("Database")).to_have_value("zoo.db (uploaded)")
+    expect(page.locator("#schema svg:visible")).to_contain_text("lions")
+    assert len(served.uploads()) == len(before) + 1
+    ask(page, "How many lions are there?")
+    expect(page.locator("#pieces")).to_contain_text("lions")
+    write_sql(page, "SELECT count(*) FROM lions")
+    run(page)
+    expect(page.locator("#rows")).to_contain_text("3")
+    page.close()
+    until(lambda: served.uploads() == before)
+
+
+def test_other_files_are_refused(visit: Visit, served: Served, tmp_path: Path) -> None:
+    page = visit()
+    (tmp_path / "letter.db").write_text("Dear database,")
+    page.locator("input[type=file]").set_input_files(tmp_path / "letter.db")
+    expect(page.locator("#notice [role=alert]")).to_contain_text("not a SQLite database")
+    expect(page.get_by_label("Database")).to_have_value("shop")
+
+
+def test_what_a_database_says_is_never_run(visit: Visit) -> None:
+    page = visit()
+    choose(page, "hostile")
+    expect(page.locator("#schema svg:visible")).to_contain_text("<img")
+    ask(page, f"How many {HOSTILE} are there?")
+    expect(page.locator("#pieces")).to_contain_text("img src=x")
+    write_sql(page, f'SELECT *, 1 AS "{HOSTILE}2" FROM "{HOSTILE}" UNION SELECT \'b\', 2')
+    run(page)
+    expect(page.locator("#rows")).to_contain_text("<img")
+    expect(page.locator("#chart")).to_contain_text("<img")
+    assert page.evaluate("window.harmed") is None
+
+
+def test_everything_can_be_done_by_keyboard(visit: Visit) -> None:
+    page = visit()
+    page.get_by_label("Question").focus()
+    page.keyboard.type(QUESTION)
+    page.keyboard.press("Enter")
+    expect(page.locator("#sql .cm-content")).to_contain_text("SELECT")
+    for _ in range(20):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.id") == "run":
+            break
+    page.keyboard.press("Enter")
+    expect(page.locator("#ran .count")).to_contain_text("row")
+
+
+def test_a_phone_shows_all_of_it(visit: Visit) -> None:
+    page = visit(PHONE)
+    assert page.evaluate("getComputedStyle(document.querySelector('.picture.wide')).display") == "none"
+    ask(page)
+    expect(page.locator("#sql .cm-content")).to_contain_text("SELECT")
+    write_sql(page, "SELECT * FROM pets, owners")
+    run(page)
+    expect(page.locator("#rows")).to_contain_text("Rex")
+    assert not has_overflow(page)
+    size = page.evaluate(
+        "(() => { const text = document.querySelector('.narrow svg .column'); return 13 * text.getScreenCTM().a; })()"
+    )
+    assert size >= 11  # pixels of a column's name
+    page.get_by_role("tab", name="Training runs").click()
+    expect(page.locator("#curves svg:visible")).to_be_visible()
+    assert not has_overflow(page)
+
+
+_LIGHT = """[...document.querySelectorAll('body, #schema svg .box')].map((part) => {
+  const style = getComputedStyle(part);
+  const colour = part.tagName === 'BODY' ? style.backgroundColor : style.fill;
+  return colour.match(/\\d+/g).slice(0, 3).reduce((sum, value) => sum + Number(value), 0) / 765;
+})"""
+"""How light the page and the tables of the diagram are, from 0 to 1."""
+
+
+def test_dark_mode_is_dark(visit: Visit) -> None:
+    for scheme, is_dark in (("dark", True), ("light", False)):
+        page = visit(scheme=scheme)
+        ask(page)
+        expect(page.locator("#sql .cm-content")).to_contain_text("SELECT")
+        light = page.evaluate(_LIGHT)
+        assert all((value < 0.3) is is_dark for value in light), light
+
+
+def test_training_runs_are_drawn(visit: Visit) -> None:
+    page = visit()
+    page.get_by_role("tab", name="Training runs").click()
+    expect(page.locator("#curves .legend")).to_contain_text("deep (dt-fixup, 24 layers) 70")
+    expect(page.locator("#depths")).to_contain_text("Depth comparison")
+    expect(page.locator("#fixup-report")).to_contain_text("input norm 2.3 × μ")
+
+
+def test_pages_of_other_sites_cannot_use_it(browser: Browser, served: Served) -> None:
+    context = browser.new_context()
+    page = context.new_page()
+    page.goto("data:text/html,<title>another site</title>")
+    tried = "fetch(%r, {method: 'POST', mode: 'no-cors', body: '{}'}).then(answer => answer.status, () => 'refused')"
+    assert page.evaluate(tried % f"{served.url}api/v1/run") in (0, "refused")
+    with pytest.raises(Error):
+        page.evaluate(f"fetch('{served.url}api/v1/databases').then(answer => answer.json())")
+    context.close()

@@ -1,0 +1,138 @@
+"""What the page does, without a browser."""
+
+import asyncio
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from fastapi.testclient import TestClient
+
+from dtfixup.sql.guard import Rows
+from dtfixup.web.catalogue import Catalogue
+from dtfixup.web.page import style
+from dtfixup.web.page_ask import MOST_HISTORY, Counter, Shown, _ran, remembered
+from dtfixup.web.server import Site
+
+from .shops import NO_LINK, QUESTION, make_shop
+
+
+@pytest.fixture
+def counter(site: Site, catalogue: Catalogue) -> Counter:
+    return Counter(site.desk, catalogue, site.uploads)
+
+
+def test_a_question_is_answered(counter: Counter, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(counter.desk.parser, "sure_above", 0.0)
+    shown = asyncio.run(counter.ask("shop", QUESTION, "me"))
+    assert "".join(text for text, _ in shown.pieces) == QUESTION
+    assert "<b>pets</b>" in shown.links
+    assert shown.sql.startswith("SELECT")
+    assert len(shown.choices) > 1
+    assert (shown.notice, shown.opens_choices) == ("", False)
+
+
+def test_not_sure_is_said_and_opens_the_alternatives(counter: Counter, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(counter.desk.parser, "sure_above", 1.0)
+    shown = asyncio.run(counter.ask("shop", QUESTION, "me"))
+    assert "Not sure." in shown.notice
+    assert "one of the queries below" in shown.notice
+    assert shown.opens_choices
+
+
+def test_no_link_is_said_and_nothing_is_guessed(counter: Counter) -> None:
+    shown = asyncio.run(counter.ask("shop", NO_LINK, "me"))
+    assert "No link to this database." in shown.notice
+    assert (shown.sql, shown.choices) == ("", ())
+
+
+@pytest.mark.parametrize("name", ["nothing", "upload-0123", "../../etc/passwd", "/etc/passwd"])
+def test_unknown_databases_are_told(counter: Counter, name: str) -> None:
+    for said in (
+        asyncio.run(counter.ask(name, QUESTION, "me")).notice,
+        asyncio.run(counter.run(name, "SELECT 1", "me")).notice,
+        asyncio.run(counter.schema(name, "me")),
+    ):
+        assert 'role="alert"' in said
+
+
+def test_rows_are_shown_with_nulls_and_kinds(counter: Counter) -> None:
+    ran = asyncio.run(counter.run("shop", "SELECT name, age FROM pets ORDER BY id", "me"))
+    assert ran.columns == ("name", "age")
+    assert ran.rows == (("Rex", 3), ("Tom", 7), ("Mia", "NULL"))
+    assert ran.kinds == ("str", "number")
+    assert "3 rows." in ran.notice
+    assert "<figure" in asyncio.run(counter.run("shop", "SELECT name, age FROM pets WHERE age > 0", "me")).chart
+    assert "no query to run" in asyncio.run(counter.run("shop", "  ", "me")).notice
+
+
+def test_a_cut_is_said() -> None:
+    assert "The first 1 row; there are more." in _ran(Rows(("a",), [(1,)], True)).notice
+    assert "0 rows." in _ran(Rows(("a",), [], False)).notice
+
+
+def test_errors_are_escaped(counter: Counter) -> None:
+    said = asyncio.run(counter.run("shop", 'SELECT "<img src=x onerror=alert(1)>" FROM nothing', "me")).notice
+    assert "<img" not in said
+    assert "<img" not in asyncio.run(counter.ask("<img src=x>", "x", "me")).notice
+
+
+def test_an_upload_is_the_visitors_own(counter: Counter) -> None:
+    folder = counter.uploads.incoming / os.urandom(8).hex()
+    folder.mkdir()
+    taken = asyncio.run(counter.upload(make_shop(folder / "mine.db"), "mine.db", "me"))
+    assert not isinstance(taken, str)
+    name, label = taken
+    assert label == "mine.db"
+    assert "<svg" in asyncio.run(counter.schema(name, "me"))
+    assert asyncio.run(counter.run(name, "SELECT count(*) FROM pets", "me")).rows == ((3,),)
+    assert asyncio.run(counter.ask(name, QUESTION, "me")).sql
+    assert 'role="alert"' in asyncio.run(counter.run(name, "SELECT 1", "you")).notice
+    counter.uploads.forget("me")
+    assert "upload the file again" in asyncio.run(counter.run(name, "SELECT 1", "me")).notice
+
+
+def test_a_file_that_is_no_database_is_told(counter: Counter, tmp_path: Path) -> None:
+    said = asyncio.run(counter.upload(tmp_path / "nothing", "nothing", "me"))
+    assert isinstance(said, str)
+    assert "names no file that was uploaded" in said
+
+
+def test_a_full_disk_is_told(counter: Counter, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(counter.uploads, "take", full)
+    said = asyncio.run(counter.upload(Path("x"), "x", "me"))
+    assert isinstance(said, str)
+    assert "No space left on device" in said
+
+
+def test_history_holds_each_question_once_and_not_too_many() -> None:
+    history: list[Shown] = []
+    for number in range(2 * MOST_HISTORY):
+        history = remembered(history, Shown(f"question {number}", "shop"))
+    assert len(history) == MOST_HISTORY
+    again = remembered(history, Shown(history[3].question, "shop"))
+    assert len(again) == MOST_HISTORY
+    assert again[0].question == history[3].question
+
+
+def test_the_page_asks_nothing_of_other_machines(client: TestClient) -> None:
+    config = client.get("/config").json()
+    assert (config["stylesheets"], config["analytics_enabled"], config["run_history"]) == ([], False, False)
+    for text in (style(), client.get("/theme.css").text):
+        assert "https://" not in text
+        assert "@import" not in text
+
+
+def test_gradios_own_upload_route_is_bounded(client: TestClient, site: Site) -> None:
+    most = site.desk.settings.upload_bytes
+    taken = client.post("/gradio_api/upload", files={"files": ("../../x.db", b"SQLite format 3\0")})
+    assert taken.status_code == 200
+    [path] = taken.json()
+    assert Path(path).resolve().is_relative_to(site.uploads.incoming.resolve())
+    shutil.rmtree(Path(path).parent)
+    refused = client.post("/gradio_api/upload", files={"files": ("x.db", b"\0" * (most + 100_000))})
+    assert refused.status_code == 413
+    assert list(site.uploads.incoming.iterdir()) == []
