@@ -130,11 +130,11 @@ def test_a_query_that_fails_is_an_error(
     assert content["sql"].startswith("SELECT")
 
 
-def test_no_model_is_shipped_yet(ferry: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_model_is_told(ferry: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stop:
         main(["sql", "ask", QUESTION, "--database", str(ferry)])
     assert stop.value.code == ExitCode.ERROR
-    assert "no model is shipped with dtfixup yet: train one with" in " ".join(capsys.readouterr().err.split())
+    assert "no model is shipped with this copy of dtfixup" in " ".join(capsys.readouterr().err.split())
 
 
 def converse(monkeypatch: pytest.MonkeyPatch, lines: list[str | type[BaseException]]) -> None:

@@ -36,6 +36,7 @@ def test_the_python_of_the_documentation_runs(
         "docs/sql.md",
         "docs/ask.md",
         "docs/execution.md",
+        "docs/finetune.md",
         "docs/reading.md",
         "docs/serve.md",
         "docs/sql-sp.md",

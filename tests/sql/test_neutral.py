@@ -52,6 +52,8 @@ def test_names_that_are_keywords_and_nulls_are_compared(dataset: Dataset) -> Non
     assert judge_any(free, 'SELECT "label" FROM "plot" WHERE "gardener_id" IS NULL', garden).exact
     assert not judge_any(free, 'SELECT "label" FROM "plot" WHERE "gardener_id" IS NOT NULL', garden).exact
     assert judge_any(free, free, garden).hardness is Hardness.EASY
+    assert not judge_any(free, "SELECT label FROM plot WHERE gardener_id = 'x'", garden).exact
+    assert not judge_any("SELECT label FROM plot WHERE gardener_id != 'x'", free.replace("IS", "IS NOT"), garden).exact
     apostrophe = "SELECT label FROM plot WHERE label = 'it''s so '' x'"
     assert judge_any(apostrophe, "SELECT label FROM plot WHERE label = 'A'", garden).exact
     assert judge_any("SELECT label FROM plot WHERE label = 'A'", apostrophe, garden).exact

@@ -142,6 +142,8 @@ def test_rows_come_before_the_query() -> None:
         scores(True, Outcome.EQUAL),
     )
     assert worst.rank < scores(True, Outcome.DIFFERENT).rank < rows.rank < both.rank
+    lost = PairScores((*rows.pairs, *scores(False, Outcome.LOST).pairs))
+    assert lost.right == 50.0
 
 
 def test_a_table_that_changes_meanwhile_is_noticed(harbours: OpenedDatabase) -> None:

@@ -49,6 +49,7 @@ def test_what_only_a_server_asks_for_is_left_out(given: str, plain: str) -> None
 @pytest.mark.parametrize(
     "meant",
     [
+        "SELECT AVG(CAST(a AS DECIMAL(10, 0))) FROM t",
         "SELECT CAST(a AS INT) FROM t",
         "SELECT a FROM t WHERE CAST(a AS INT) > 3",
         "SELECT CAST(a AS DOUBLE PRECISION) FROM t",

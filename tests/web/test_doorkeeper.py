@@ -123,6 +123,8 @@ def test_a_form_asks_for_the_token() -> None:
     assert client.post("/enter", data={"token": TOKEN}).status_code == 303
     assert client.get("/config").text == "inside"
     assert client.post("/enter", content=b"x" * 5000).status_code == 413
+    both = {"content-length": "5", "transfer-encoding": "chunked"}
+    assert client.post("/enter", content=b"token", headers=both).status_code == 411
 
 
 @pytest.mark.parametrize(

@@ -126,6 +126,24 @@ def test_the_page_asks_nothing_of_other_machines(client: TestClient) -> None:
         assert "@import" not in text
 
 
+@pytest.mark.parametrize(
+    "named", ["secret.db", "https://example.org/shop.sqlite", "/dev/zero", "incoming/../secret.db"]
+)
+def test_a_request_cannot_name_a_file_of_the_machine(
+    client: TestClient, site: Site, named: str, tmp_path: Path
+) -> None:
+    make_shop(tmp_path / "secret.db")
+    path = named if "://" in named or named.startswith("/") else str(tmp_path / named)
+    functions = client.get("/config").json()["dependencies"]
+    upload = next(each["id"] for each in functions if each["targets"][0][1] == "upload")
+    body = {"fn_index": upload, "session_hash": "me", "data": [{"path": path, "meta": {"_type": "gradio.FileData"}}]}
+    assert client.post("/gradio_api/queue/join", json=body).status_code == 200
+    with client.stream("GET", "/gradio_api/queue/data", params={"session_hash": "me"}) as events:
+        ended = next(line for line in events.iter_lines() if "process_completed" in line)
+    assert '"success":false' in ended.replace(" ", "")
+    assert not list(site.uploads.incoming.rglob("*.*"))
+
+
 def test_gradios_own_upload_route_is_bounded(client: TestClient, site: Site) -> None:
     most = site.desk.settings.upload_bytes
     taken = client.post("/gradio_api/upload", files={"files": ("../../x.db", b"SQLite format 3\0")})

@@ -102,6 +102,7 @@ def test_names_and_numbers_are_bars() -> None:
         chart = suggest_chart(rows(["city", "n"], values))
         assert chart is not None
         assert (chart.labels, chart.places) == (("Vienna", "Linz"), None)
+    assert suggest_chart(rows(["city", "n"], [("Linz", 1.7e308), ("Wien", -1.7e308)])) is None
     turned = suggest_chart(rows(["n", "city"], [(2, "Vienna"), (5, "Linz")]))
     assert turned is not None
     assert turned.values == (2.0, 5.0)

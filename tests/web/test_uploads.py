@@ -165,10 +165,14 @@ def test_what_nobody_uses_goes(store: UploadStore) -> None:
     assert upload.folder.exists()
     assert never_taken.exists()
     upload.used -= 61
-    os.utime(never_taken.parent, (0, 0))
+    broken_off = store.incoming / "tmp1"
+    broken_off.write_bytes(b"half")
+    for path in (never_taken.parent, broken_off):
+        os.utime(path, (0, 0))
     store.purge()
     assert not upload.folder.exists()
     assert not never_taken.exists()
+    assert not broken_off.exists()
 
 
 def test_what_was_received_takes_up_room(store: UploadStore) -> None:

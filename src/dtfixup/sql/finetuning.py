@@ -92,10 +92,9 @@ def prepare_pairs(pairs: SplitPairs, database: OpenedDatabase, tokenizer: Tokeni
         split: [Example(schema.database, pair.question, pair.query) for pair in found]
         for split, found in ((TRAIN, pairs.train), (HELD_OUT, pairs.held_out))
     }
-    location: Any = database.location  # `make_part` hands it to `open_content`, which takes URLs as well as files
     with TemporaryDirectory(prefix="dtfixup-pairs-") as folder:
         part = Path(folder) / "part.safetensors"
-        make_part(schema, location, [*examples[TRAIN], *examples[HELD_OUT]], part)
+        make_part(schema, database.location, [*examples[TRAIN], *examples[HELD_OUT]], part)
         arrays, index = assemble_parts({schema.database: part}, examples, tokenizer.pieces)
     ids = {"cls": tokenizer.cls_id, "sep": tokenizer.sep_id, "pad": tokenizer.pad_id}
     return Prepared(Path(), {**index, "encoder": ids}, arrays)

@@ -6,6 +6,7 @@ queries are read into trees and written anew, with neutral names, one text for a
 and IS NULL as a comparison with that text. On queries that it can read, nothing changes.
 """
 
+from collections import Counter
 from dataclasses import replace
 from functools import lru_cache
 
@@ -33,7 +34,22 @@ def judge_any(gold: str, predicted: str | None, schema: Schema) -> Verdict:
         found = "" if predicted is None else neutral_text(predicted, schema)
     except SqlError:
         found = ""  # as the script has it, an unreadable prediction is an empty query
-    return judge(wanted, found, neutral, official=False)
+    verdict = judge(wanted, found, neutral, official=False)
+    if verdict.exact and predicted is not None and null_tests(gold, schema) != null_tests(predicted, schema):
+        return replace(verdict, exact=False)
+    return verdict
+
+
+def null_tests(sql: str, schema: Schema) -> Counter[str]:
+    """What a query asks to be NULL or not to be: as comparisons with a text they look like others."""
+    found: Counter[str] = Counter()
+    left: list[Child] = [SqlReader(schema).read(sql)]
+    while left:
+        child = left.pop()
+        if isinstance(child, Node):
+            found.update([repr(child)] if child.rule in _COMPARISONS else [])
+            left += child.children
+    return found
 
 
 def neutral_text(sql: str, schema: Schema) -> str:

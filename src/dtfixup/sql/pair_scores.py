@@ -75,8 +75,8 @@ class PairScores:
 
     @property
     def right(self) -> float | None:
-        """In percent of the pairs whose own query runs; None where none does."""
-        judged = self.summary.judged
+        """In percent of the pairs whose own query runs; an answer that was lost is wrong. None where none runs."""
+        judged = sum(score.execution.outcome is not Outcome.GOLD_FAILED for score in self.pairs)
         return 100 * sum(score.right for score in self.pairs) / judged if judged else None
 
     @property

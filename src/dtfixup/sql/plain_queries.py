@@ -36,7 +36,7 @@ def plain_query(sql: str, dialect: Dialect) -> str:
         match node:
             case exp.ILike():
                 node.replace(exp.Like(**node.args))
-            case exp.Cast() if _is_dress(node):
+            case exp.Cast() if _is_dress(node, dialect):
                 node.replace(node.this)
             case exp.Nullif() if isinstance(node.parent, exp.Div) and node.arg_key == "expression" and _is_zero(node):
                 node.replace(node.this)
@@ -47,7 +47,7 @@ def plain_query(sql: str, dialect: Dialect) -> str:
     return tree.sql(dialect=dialect.value)
 
 
-def _is_dress(cast: exp.Cast) -> bool:
+def _is_dress(cast: exp.Cast, dialect: Dialect) -> bool:
     """Whether a cast only makes types fit that SQLite, whose queries the grammar says, does not ask about."""
     target, parent = cast.to.this, cast.parent
     while isinstance(parent, exp.Paren):
@@ -56,7 +56,8 @@ def _is_dress(cast: exp.Cast) -> bool:
         return target in _CALENDAR
     if target in exp.DataType.TEXT_TYPES:
         return isinstance(parent, exp.Like | exp.ILike)
-    return target in _FRACTIONS and isinstance(parent, exp.Avg | exp.Div)
+    rounds = target is exp.DType.DECIMAL and (dialect is not Dialect.POSTGRESQL or bool(cast.to.expressions))
+    return target in _FRACTIONS and not rounds and isinstance(parent, exp.Avg | exp.Div)
 
 
 def _is_zero(node: exp.Nullif) -> bool:

@@ -230,9 +230,9 @@ def _in_parallel(
             pool.shutdown(cancel_futures=True)
 
 
-def make_part(schema: Schema, file: Path, examples: Sequence[Example], path: Path) -> None:
+def make_part(schema: Schema, database: str | Path, examples: Sequence[Example], path: Path) -> None:
     """Everything about one database and its questions but subwords, as one file."""
-    inputs = describe_database(schema, open_content(schema, file))
+    inputs = describe_database(schema, open_content(schema, database))
     reader = SqlReader(schema)
     rows = [_example_row(example, inputs, reader) for example in examples]
     content = {"items": inputs.item_words, "examples": [row for row, _ in rows]}

@@ -84,6 +84,10 @@ class Doorkeeper:
         headers, path = Headers(scope=scope), scope["path"]
         if (foreign := self._foreign(headers)) is not None:
             return _refused(foreign)
+        if "transfer-encoding" in headers:  # it outdoes any Content-Length beside it
+            return _refused(
+                Refusal(411, "length", "the request does not say how long it is", "Send a Content-Length alone.")
+            )
         if path == ENTER:
             return await self._enter(Request(scope, receive))
         if self.settings.token is not None and path != HEALTH and not self._knows(scope, headers):
@@ -172,8 +176,6 @@ class Doorkeeper:
     def _too_large(self, scope: Scope, headers: Headers) -> Refusal | None:
         """Bodies say their length beforehand, and uvicorn holds them to it."""
         path = scope["path"]
-        if "transfer-encoding" in headers:
-            return Refusal(411, "length", "the request does not say how long it is", "Send a Content-Length.")
         length = headers.get("content-length", "0")
         most = self.settings.upload_bytes + _FORM_OVERHEAD if path.rstrip("/") == UPLOAD else _LARGEST
         if not length.isdecimal() or int(length) > most:

@@ -45,6 +45,8 @@ def suggest_chart(rows: Rows) -> Chart | None:
     up = 1 if is_number[1] else 0
     across = 1 - up
     values = tuple(_number(value) or 0.0 for value in columns[up])
+    if not math.isfinite(max(0.0, *values) - min(0.0, *values)):
+        return None
     labels = tuple("NULL" if value is None else str(value) for value in columns[across])
     places = _places(columns[across])
     names = rows.columns[across], rows.columns[up]

@@ -76,9 +76,10 @@ def build_site(
 
 async def _mount_page(whole: FastAPI, counter: Counter, settings: Settings, runs: Path | None) -> Any:
     """Put the page at `/`; the result is Gradio's own application."""
+    page = build_page(counter, runs)
     gr.mount_gradio_app(
         whole,
-        build_page(counter, runs),
+        page,
         path="/",
         server_name=settings.host,
         server_port=settings.port,
@@ -94,6 +95,7 @@ async def _mount_page(whole: FastAPI, counter: Counter, settings: Settings, runs
         css=style(),
         head=HEAD,
     )
+    page.has_launched = True  # or Gradio takes every path for one of the developer's own
     return whole.routes[-1].app  # type: ignore[attr-defined]
 
 

@@ -25,6 +25,7 @@ _PREFIX = "dtfixup-serve-"
 _LOCK = "lock"
 _LONGEST_LABEL = 60
 _MAGIC = b"SQLite format 3\0"
+_UNTAKEN_SECONDS = 300.0  # a page takes what it sent at once
 
 
 @dataclass
@@ -99,13 +100,20 @@ class UploadStore:
         self._remove([upload for upload in self._all() if time.monotonic() - upload.used > limit])
         for path in self.incoming.iterdir():
             with suppress(FileNotFoundError):
-                if time.time() - path.stat().st_mtime > limit:
-                    shutil.rmtree(path, ignore_errors=True)
+                if time.time() - path.stat().st_mtime > min(limit, _UNTAKEN_SECONDS):
+                    if path.is_dir():
+                        shutil.rmtree(path, ignore_errors=True)
+                    else:  # what a request left that ended in the middle
+                        path.unlink()
 
     def has_room(self) -> bool:
         """Whether one more file may be received."""
         most = self._settings.uploads * self._settings.upload_bytes
-        return sum(path.stat().st_size for path in self.incoming.rglob("*") if path.is_file()) < most
+        held = 0
+        for path in self.incoming.rglob("*"):
+            with suppress(FileNotFoundError):
+                held += path.stat().st_size if path.is_file() else 0
+        return held < most
 
     def close(self) -> None:
         """Remove everything."""
