@@ -100,23 +100,31 @@ def without_gradient(modules: list[nn.Module]) -> Iterator[None]:
 
 def gain(task: SqlTask, batch: PlannedBatch[Shape], factor: float, cut: tuple[str, ...], longest: float) -> float:
     stack = task.model.stack
-    ends: list[Tensor] = []
     cut_modules = [getattr(layer.attention, name) for layer in stack.layers for name in cut]
     before = stack.limit
     stack.limit = limit_of(longest, before)
     with ExitStack() as changes:
         changes.callback(setattr, stack, "limit", before)
-        changes.enter_context(evaluation_mode(task.model.modules()))
         changes.enter_context(longer_inputs(stack, factor))
         changes.enter_context(without_gradient(cut_modules))
-        looks = (
-            stack.layers[0].register_forward_pre_hook(lambda _, x: ends.append(x[0])),
-            stack.register_forward_hook(lambda _, x, y: ends.append(y)),
-        )
-        for look in looks:
-            changes.callback(look.remove)
-        loss = task.loss_sum(torch.from_numpy(batch.examples).to(task.corpus.device), batch.shape)
-        below, above = torch.autograd.grad(loss, ends)
+        return gain_of(task, batch)
+
+
+def gain_of(task: SqlTask, batch: PlannedBatch[Shape]) -> float:
+    """The norm of the loss's gradient at the first layer's input over that at the stack's output."""
+    stack = task.model.stack
+    ends: list[Tensor] = []
+    hooks = [
+        stack.layers[0].register_forward_pre_hook(lambda _, x: ends.append(x[0])),
+        stack.register_forward_hook(lambda _, x, y: ends.append(y)),
+    ]
+    try:
+        with torch.enable_grad(), evaluation_mode(task.model.modules()):
+            loss = task.loss_sum(torch.from_numpy(batch.examples).to(task.corpus.device), batch.shape)
+            below, above = torch.autograd.grad(loss, ends)
+    finally:
+        for hook in hooks:
+            hook.remove()
     return float(below.norm() / above.norm())
 
 

@@ -25,6 +25,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from gradient_gain import gain_of
 from rich.progress import track
 from torch import Tensor, nn
 
@@ -237,25 +238,7 @@ class Probe:
         found["growth"] = max(stream) / stream[0]
         found["largest_logit"] = max(logits)
         found["query_key"] = max(query_key_norm(layer.attention) for layer in layers)
-        return found | {"gain": self.gain()}
-
-    def gain(self) -> float:
-        """What the stack makes of the loss's gradient between its output and its input."""
-        ends: list[Tensor] = []
-        stack, layers = self.task.model.stack, self.task.model.stack.layers
-        hooks = [
-            layers[0].register_forward_pre_hook(lambda _, x: ends.append(x[0])),
-            stack.register_forward_hook(lambda _, x, y: ends.append(y)),
-        ]
-        try:
-            with torch.enable_grad(), evaluation_mode(self.task.model.modules()):
-                examples = torch.from_numpy(self.batch.examples).to(self.task.corpus.device)
-                loss = self.task.loss_sum(examples, self.batch.shape)
-                below, above = torch.autograd.grad(loss, ends)
-        finally:
-            for hook in hooks:
-                hook.remove()
-        return float(below.norm() / above.norm())
+        return found | {"gain": gain_of(self.task, self.batch)}
 
 
 def copies(parameters: Sequence[nn.Parameter] | Sequence[Tensor]) -> list[Tensor]:

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dtfixup.sql.answers import Answer
-from dtfixup.sql.links_view import shown
+from dtfixup.sql.links_view import Mark, shown
 from dtfixup.sql.opened import OpenedDatabase
-from dtfixup.web.answer_marks import Mark, choices, laid_out, notes, pieces
+from dtfixup.web.answer_marks import choices, laid_out, notes, pieces
 
 from ..sql.asked import tiny_parser
 from .shops import make_shop

@@ -6,6 +6,7 @@ In: a question, its words and its links. Out: coloured text for a terminal, or J
 import json
 import unicodedata
 from collections.abc import Sequence
+from enum import StrEnum
 from typing import Any
 
 from rich.text import Text
@@ -15,11 +16,21 @@ from dtfixup.sql.schema import Schema
 from dtfixup.sql.value_links import STRONG
 from dtfixup.sql.words import Word
 
+
+class Mark(StrEnum):
+    """What a word of the question says, the most telling first."""
+
+    VALUE = "value"
+    COLUMN = "column"
+    TABLE = "table"
+    PART = "part of a name"
+
+
 _STYLES = {
-    "value": "bold magenta",
-    "column": "bold green",
-    "table": "bold cyan",
-    "part of a name": "yellow",
+    Mark.VALUE: "bold magenta",
+    Mark.COLUMN: "bold green",
+    Mark.TABLE: "bold cyan",
+    Mark.PART: "yellow",
 }
 
 
@@ -28,17 +39,17 @@ def render(question: str, words: Sequence[Word], links: Links, schema: Schema) -
 
     Of the partial names those are left out whose words say something better; of the values, the weak ones.
     """
-    said = _best_of_words(links)
+    said = best_of_words(links)
     text = Text(shown(question))
-    for position, style in said.items():
-        text.stylize(_STYLES[style], words[position].start, words[position].end)
-    for start, end, style, target in _notes(links, schema):
-        if any(said[position] == style for position in range(start, end)):
+    for position, mark in said.items():
+        text.stylize(_STYLES[mark], words[position].start, words[position].end)
+    for start, end, mark, target in _notes(links, schema):
+        if any(said[position] is mark for position in range(start, end)):
             phrase = question[words[start].start : words[end - 1].end]
-            text.append("\n  ").append(shown(phrase), _STYLES[style]).append(shown(f" → {target}"))
+            text.append("\n  ").append(shown(phrase), _STYLES[mark]).append(shown(f" → {target}"))
     text.append("\n\n")
-    for style, look in _STYLES.items():
-        text.append(style, look).append("  ")
+    for mark, style in _STYLES.items():
+        text.append(mark, style).append("  ")
     text.rstrip()
     return text
 
@@ -48,34 +59,35 @@ def shown(text: str) -> str:
     return "".join(" " if unicodedata.category(character) == "Cc" else character for character in text)
 
 
-def _best_of_words(links: Links) -> dict[int, str]:
+def best_of_words(links: Links) -> dict[int, Mark]:
     """The most telling thing that each linked word says."""
-    order = list(_STYLES)
-    said: dict[int, str] = {}
-    found = [(link.start, link.end, _style_of(link)) for link in links.names]
-    found += [(link.start, link.end, "value") for link in links.values if link.strength >= STRONG]
-    for start, end, style in found:
+    order = list(Mark)
+    said: dict[int, Mark] = {}
+    found = [(link.start, link.end, mark_of(link)) for link in links.names]
+    found += [(link.start, link.end, Mark.VALUE) for link in links.values if link.strength >= STRONG]
+    for start, end, mark in found:
         for position in range(start, end):
-            said[position] = min(style, said.get(position, style), key=order.index)
+            said[position] = min(mark, said.get(position, mark), key=order.index)
     return said
 
 
-def _notes(links: Links, schema: Schema) -> list[tuple[int, int, str, str]]:
-    """Span, style and what is linked, from left to right."""
-    notes = [(link.start, link.end, _style_of(link), f"{link.item} {_name_of(link, schema)}") for link in links.names]
+def _notes(links: Links, schema: Schema) -> list[tuple[int, int, Mark, str]]:
+    """Span, mark and what is linked, from left to right."""
+    notes = [(link.start, link.end, mark_of(link), f"{link.item} {name_of(link, schema)}") for link in links.names]
     notes += [
-        (link.start, link.end, "value", f"{schema.qualified(link.column)} = {link.value!r} ({link.how})")
+        (link.start, link.end, Mark.VALUE, f"{schema.qualified(link.column)} = {link.value!r} ({link.how})")
         for link in links.values
         if link.strength >= STRONG
     ]
     return sorted(notes, key=lambda note: note[:2])
 
 
-def _style_of(link: NameLink) -> str:
-    return link.item.value if link.kind is MatchKind.EXACT else "part of a name"
+def mark_of(link: NameLink) -> Mark:
+    return Mark(link.item.value) if link.kind is MatchKind.EXACT else Mark.PART
 
 
-def _name_of(link: NameLink, schema: Schema) -> str:
+def name_of(link: NameLink, schema: Schema) -> str:
+    """The table or column that a link means."""
     return schema.tables[link.index].name if link.item is Item.TABLE else schema.qualified(link.index)
 
 
@@ -99,7 +111,7 @@ def links_content(question: str, words: Sequence[Word], links: Links, schema: Sc
                 "end": link.end,
                 "text": phrase(link.start, link.end),
                 "item": link.item.value,
-                "name": _name_of(link, schema),
+                "name": name_of(link, schema),
                 "match": link.kind.value,
             }
             for link in links.names

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dtfixup.errors import DataError
-from dtfixup.files import read_json, write_atomically, write_json
+from dtfixup.files import read_json, write_atomically, write_json, write_safetensors
 from dtfixup.sql.schema import Schema, read_tables_json, write_tables_json
 
 ARRAYS = "arrays.safetensors"
@@ -107,23 +107,8 @@ def write_prepared(
 
 
 def write_arrays(path: Path, arrays: Mapping[str, Array]) -> None:
-    """A safetensors file, the same bytes for the same arrays; written here because numpy's own writer copies all."""
-    header: dict[str, Any] = {}
-    position = 0
-    ordered = sorted(arrays.items(), key=lambda item: (-item[1].dtype.itemsize, item[0]))  # keeps every array aligned
-    for name, array in ordered:
-        header[name] = {
-            "dtype": _NAMES[array.dtype.name],
-            "shape": list(array.shape),
-            "data_offsets": [position, position + array.nbytes],
-        }
-        position += array.nbytes
-    text = json.dumps(header, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % 8)
-    with path.open("wb") as stream:
-        stream.write(struct.pack("<Q", len(text)) + text)
-        for _, array in ordered:
-            stream.write(np.ascontiguousarray(array).tobytes())
+    """A safetensors file of arrays."""
+    write_safetensors(path, arrays, {name: _NAMES[array.dtype.name] for name, array in arrays.items()})
 
 
 def map_arrays(path: Path) -> dict[str, Array]:

@@ -7,7 +7,6 @@ checksum finds damage that leaves the length as it was.
 
 import json
 import os
-import struct
 import zlib
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -18,7 +17,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
 from dtfixup.errors import CheckpointError, ConfigError
-from dtfixup.files import write_atomically
+from dtfixup.files import write_atomically, write_safetensors
 from dtfixup.training.compact import unpack_into
 
 PACKED = "packed"
@@ -146,20 +145,14 @@ def _content(path: str | Path, header: Mapping[str, str]) -> dict[str, Any]:
 
 
 def save_file(tensors: Mapping[str, Tensor], path: Path, metadata: Mapping[str, str]) -> None:
-    """A safetensors file of tensors on the CPU; the library's own function shuffles the metadata from call to call."""
-    header: dict[str, Any] = {"__metadata__": dict(metadata)}
-    position = 0
-    ordered = sorted(tensors.items(), key=lambda item: (-item[1].element_size(), item[0]))  # keeps all aligned
-    for name, tensor in ordered:
-        place = [position, position + tensor.nbytes]
-        header[name] = {"dtype": _NAMES[tensor.dtype], "shape": list(tensor.shape), "data_offsets": place}
-        position += tensor.nbytes
-    text = json.dumps(header, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % 8)
-    with path.open("wb") as stream:
-        stream.write(struct.pack("<Q", len(text)) + text)
-        for _, tensor in ordered:
-            stream.write(tensor.reshape(-1).view(torch.uint8).numpy().data)
+    """A safetensors file of tensors on the CPU."""
+    kinds = {name: _NAMES[tensor.dtype] for name, tensor in tensors.items()}
+    # numpy has no bfloat16; its bits are those of whole numbers.
+    arrays = {
+        name: (tensor.view(torch.int16) if tensor.dtype is torch.bfloat16 else tensor).numpy()
+        for name, tensor in tensors.items()
+    }
+    write_safetensors(path, arrays, kinds, metadata)
 
 
 def _unreadable(path: str | Path, error: Exception) -> CheckpointError:

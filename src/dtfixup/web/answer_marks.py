@@ -5,25 +5,14 @@ and the alternatives in words.
 """
 
 import re
-from enum import StrEnum
 
 from dtfixup.sql.answers import Answer
-from dtfixup.sql.linking import Item, MatchKind, NameLink
-from dtfixup.sql.links_view import shown
+from dtfixup.sql.links_view import Mark, best_of_words, mark_of, name_of, shown
 from dtfixup.sql.value_links import STRONG
 from dtfixup.web.pictures import clipped
 
 _MOST_NOTES = 8
 _LONGEST_VALUE = 40
-
-
-class Mark(StrEnum):
-    """What a word of the question says, the most telling first."""
-
-    VALUE = "value"
-    COLUMN = "column"
-    TABLE = "table"
-    PART = "part of a name"
 
 
 COLOURS = {Mark.VALUE: "#d97706", Mark.COLUMN: "#0f9488", Mark.TABLE: "#4f6bd8", Mark.PART: "#8b94a3"}
@@ -32,7 +21,7 @@ COLOURS = {Mark.VALUE: "#d97706", Mark.COLUMN: "#0f9488", Mark.TABLE: "#4f6bd8",
 
 def pieces(answer: Answer) -> list[tuple[str, str | None]]:
     """The question cut where marks begin and end; put together again, it is the question."""
-    marks = _marks(answer)
+    marks = best_of_words(answer.links)
     found: list[tuple[str, str | None]] = []
     end = 0
     for place, word in enumerate(answer.words):
@@ -53,7 +42,7 @@ def pieces(answer: Answer) -> list[tuple[str, str | None]]:
 
 def notes(answer: Answer) -> list[tuple[str, str, Mark]]:
     """What was linked, from left to right: the words, what they stand for, and how."""
-    marks = _marks(answer)
+    marks = best_of_words(answer.links)
     found: dict[tuple[str, str], tuple[int, Mark]] = {}
     for start, end, mark, target in _targets(answer):
         if any(marks.get(place) is mark for place in range(start, end)):
@@ -63,19 +52,9 @@ def notes(answer: Answer) -> list[tuple[str, str, Mark]]:
     return [(words, target, mark) for (words, target), (_, mark) in ordered][:_MOST_NOTES]
 
 
-def _marks(answer: Answer) -> dict[int, Mark]:
-    """The most telling mark of each linked word."""
-    order = list(Mark)
-    marks: dict[int, Mark] = {}
-    for start, end, mark, _ in _targets(answer):
-        for place in range(start, end):
-            marks[place] = min(mark, marks.get(place, mark), key=order.index)
-    return marks
-
-
 def _targets(answer: Answer) -> list[tuple[int, int, Mark, str]]:
     schema = answer.schema
-    found = [(link.start, link.end, _mark_of(link), _name_of(answer, link)) for link in answer.links.names]
+    found = [(link.start, link.end, mark_of(link), name_of(link, schema)) for link in answer.links.names]
     found += [
         (
             link.start,
@@ -87,16 +66,6 @@ def _targets(answer: Answer) -> list[tuple[int, int, Mark, str]]:
         if link.strength >= STRONG
     ]
     return found
-
-
-def _mark_of(link: NameLink) -> Mark:
-    if link.kind is not MatchKind.EXACT:
-        return Mark.PART
-    return Mark.TABLE if link.item is Item.TABLE else Mark.COLUMN
-
-
-def _name_of(answer: Answer, link: NameLink) -> str:
-    return answer.schema.tables[link.index].name if link.item is Item.TABLE else answer.schema.qualified(link.index)
 
 
 _BREAKS = re.compile(

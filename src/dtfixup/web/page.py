@@ -12,13 +12,13 @@ from typing import Any
 
 import gradio as gr
 
-from dtfixup.errors import UploadError
 from dtfixup.sql.parser import MOST_CHARACTERS
 from dtfixup.web.answer_marks import COLOURS
 from dtfixup.web.catalogue import Catalogue
 from dtfixup.web.page_ask import Counter, Ran, Shown, remembered, visitor_of
 from dtfixup.web.page_parts import PRIVATE
 from dtfixup.web.page_runs import build_runs_tab
+from dtfixup.web.uploads import UploadStore
 
 TITLE = "Ask your database"
 _EXAMPLES = 4
@@ -93,21 +93,16 @@ def build_page(counter: Counter, runs: Path | None) -> gr.Blocks:
 
         page.unload(leave)
     page.queue(max_size=64, default_concurrency_limit=None, api_open=False)
-    take_only_received(page, counter.uploads.incoming)
+    take_only_received(page, counter.uploads)
     return page
 
 
-def take_only_received(page: gr.Blocks, incoming: Path) -> None:
+def take_only_received(page: gr.Blocks, uploads: UploadStore) -> None:
     """Gradio copies any file of the machine, or of a URL, that a request names, for its handlers to read: here only
     what its upload route received."""
 
     async def received(name: str | Path | None) -> str | None:
-        if name is None:
-            return None
-        path = Path(name).resolve()
-        if not path.is_relative_to(incoming.resolve()) or not path.is_file():
-            raise UploadError("the request names no file that was uploaded")
-        return str(path)
+        return None if name is None else str(uploads.received(name))
 
     for block in page.blocks.values():
         block.async_move_resource_to_block_cache = received  # type: ignore[assignment, method-assign]

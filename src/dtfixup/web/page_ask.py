@@ -14,8 +14,9 @@ from dtfixup.errors import DtFixupError, UploadError
 from dtfixup.sql.answer_view import remark, rows_content
 from dtfixup.sql.answers import Answer, Verdict
 from dtfixup.sql.guard import Rows
+from dtfixup.sql.links_view import Mark
 from dtfixup.sql.opened import OpenedDatabase
-from dtfixup.web.answer_marks import Mark, choices, laid_out, notes, pieces
+from dtfixup.web.answer_marks import choices, laid_out, notes, pieces
 from dtfixup.web.catalogue import Catalogue, places_of
 from dtfixup.web.desk import Desk
 from dtfixup.web.diagram import draw_schema

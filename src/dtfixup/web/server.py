@@ -16,6 +16,7 @@ from typing import Any
 import gradio as gr
 import uvicorn
 from fastapi import FastAPI
+from starlette.routing import Mount
 from starlette.types import ASGIApp
 
 from dtfixup.errors import ServeError
@@ -96,7 +97,9 @@ async def _mount_page(whole: FastAPI, counter: Counter, settings: Settings, runs
         head=HEAD,
     )
     page.has_launched = True  # or Gradio takes every path for one of the developer's own
-    return whole.routes[-1].app  # type: ignore[attr-defined]
+    mounted = whole.routes[-1]
+    assert isinstance(mounted, Mount)  # that was the last call
+    return mounted.app
 
 
 async def _purge(uploads: UploadStore) -> None:

@@ -131,11 +131,15 @@ class UploadStore:
                 self._held.pop(upload.name, None)
             shutil.rmtree(upload.folder, ignore_errors=True)
 
-    def _checked(self, received: Path) -> Path:
-        """The received file, where it is one that the page's upload route wrote: a request may say anything."""
-        path = received.resolve()
+    def received(self, named: str | Path) -> Path:
+        """The file that a request names, where it is one that the page's upload route wrote: it may say anything."""
+        path = Path(named).resolve()
         if not path.is_relative_to(self.incoming.resolve()) or not path.is_file():
             raise UploadError("the request names no file that was uploaded")
+        return path
+
+    def _checked(self, named: Path) -> Path:
+        path = self.received(named)
         size, most = path.stat().st_size, self._settings.upload_bytes
         if size > most:
             raise UploadError(f"the file has {size / MEBIBYTE:.1f} MiB, and at most {most / MEBIBYTE:g} are taken")
