@@ -47,6 +47,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     (folder / "databases.yaml").write_text("databases: {shop: shop.sqlite, hostile: hostile.sqlite}")
     log_run(folder / "runs" / "deep", "dt-fixup", 24, 1, [30.0, 70.0])
     log_run(folder / "runs" / "flat", "dt-fixup", 4, 1, [20.0, 40.0])
+    (folder / "runs" / "odd.json").write_text("{")
     options = ["--databases", str(folder / "databases.yaml"), "--samples", "false", "--runs", str(folder / "runs")]
     with serving(tiny_run(), folder / "temporary", *options) as running:
         yield running
@@ -255,6 +256,11 @@ def test_training_runs_are_drawn(visit: Visit) -> None:
     expect(page.locator("#curves .legend")).to_contain_text("deep (dt-fixup, 24 layers) 70")
     expect(page.locator("#depths")).to_contain_text("Depth comparison")
     expect(page.locator("#fixup-report")).to_contain_text("input norm 2.3 × μ")
+    expect(page.locator("#run-problems")).to_contain_text("odd.json is not JSON")
+    page.get_by_label("Measure").click()
+    page.get_by_role("option", name="training loss").click()
+    expect(page.locator("#curves .legend")).to_contain_text("deep (dt-fixup, 24 layers) 0.3333")
+    expect(page.locator("#run-problems")).to_contain_text("odd.json is not JSON")
 
 
 def test_pages_of_other_sites_cannot_use_it(browser: Browser, served: Served) -> None:

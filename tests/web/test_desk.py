@@ -1,15 +1,18 @@
 import asyncio
 import threading
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import torch
 
 from dtfixup.errors import BusyError, ClosingError, DataError, LateError
+from dtfixup.sql.opened import OpenedDatabase
 from dtfixup.web.desk import Desk, Line
 from dtfixup.web.settings import Settings
 
 from ..sql.asked import tiny_parser
+from .shops import QUESTION
 
 
 def held(gate: threading.Event) -> Callable[[], bool]:
@@ -47,6 +50,36 @@ def test_who_is_late_is_told_and_keeps_the_worker() -> None:
         await _until(lambda: line.taken == 0)
         assert ran == []
         line.close()
+
+    asyncio.run(visit())
+
+
+def test_late_questions_run_no_more_than_workers_may(shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def visit() -> None:
+        desk = Desk(tiny_parser(), Settings(workers=2, waiting=0, ask_deadline=0.05))
+        gate, database = threading.Event(), OpenedDatabase(shop)
+        running: list[int] = []
+
+        def ask(*_: object) -> str:
+            running.append(1)
+            gate.wait(20.0)
+            return "answered"
+
+        monkeypatch.setattr(desk.parser, "ask", ask)
+        for _ in range(2):
+            with pytest.raises(LateError):
+                await desk.ask(database, QUESTION)
+        for _ in range(5):
+            with pytest.raises(BusyError):
+                await desk.ask(database, QUESTION)
+        assert len(running) == 2
+        assert not desk.is_idle
+        assert await desk.do(lambda: 3) == 3  # queries have workers of their own
+        gate.set()
+        await _until(lambda: desk.is_idle)
+        monkeypatch.setattr(desk, "settings", Settings())
+        assert await desk.ask(database, QUESTION) == "answered"
+        desk.close()
 
     asyncio.run(visit())
 

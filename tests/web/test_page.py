@@ -1,9 +1,11 @@
 """What the page does, without a browser."""
 
 import asyncio
+import json
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
@@ -134,23 +136,46 @@ def test_a_request_cannot_name_a_file_of_the_machine(
 ) -> None:
     make_shop(tmp_path / "secret.db")
     path = named if "://" in named or named.startswith("/") else str(tmp_path / named)
-    functions = client.get("/config").json()["dependencies"]
-    upload = next(each["id"] for each in functions if each["targets"][0][1] == "upload")
-    body = {"fn_index": upload, "session_hash": "me", "data": [{"path": path, "meta": {"_type": "gradio.FileData"}}]}
-    assert client.post("/gradio_api/queue/join", json=body).status_code == 200
-    with client.stream("GET", "/gradio_api/queue/data", params={"session_hash": "me"}) as events:
-        ended = next(line for line in events.iter_lines() if "process_completed" in line)
-    assert '"success":false' in ended.replace(" ", "")
+    assert take(client, path, "me")["success"] is False
     assert not list(site.uploads.incoming.rglob("*.*"))
 
 
-def test_gradios_own_upload_route_is_bounded(client: TestClient, site: Site) -> None:
+def take(client: TestClient, path: str, visitor: str) -> dict[str, Any]:
+    """What the page does with a file that its upload route has answered for."""
+    functions = client.get("/config").json()["dependencies"]
+    upload = next(each["id"] for each in functions if each["targets"][0][1] == "upload")
+    body = {"fn_index": upload, "session_hash": visitor, "data": [{"path": path, "meta": {"_type": "gradio.FileData"}}]}
+    assert client.post("/gradio_api/queue/join", json=body).status_code == 200
+    with client.stream("GET", "/gradio_api/queue/data", params={"session_hash": visitor}) as events:
+        ended = next(line for line in events.iter_lines() if "process_completed" in line)
+    return dict(json.loads(ended.removeprefix("data:")))
+
+
+def test_two_visitors_send_the_same_file_at_the_same_time(client: TestClient, site: Site, shop: Path) -> None:
+    sent = {"files": ("pets.db", shop.read_bytes())}
+    received = {visitor: client.post("/gradio_api/upload", files=sent).json() for visitor in ("ann", "bob")}
+    names = {}
+    for visitor, [path] in received.items():
+        ended = take(client, path, visitor)
+        assert ended["success"]
+        names[visitor] = ended["output"]["data"][0]["value"]
+        assert site.uploads.find(names[visitor], visitor).label == "pets.db"
+    assert names["ann"] != names["bob"]
+    site.uploads.forget("ann")
+    assert [table.name for table in site.uploads.find(names["bob"], "bob").database.schema.tables] == ["owners", "pets"]
+    site.uploads.forget("bob")
+    assert not list(site.uploads.incoming.rglob("*.db"))
+
+
+def test_the_upload_route_is_bounded(client: TestClient, site: Site) -> None:
     most = site.desk.settings.upload_bytes
     taken = client.post("/gradio_api/upload", files={"files": ("../../x.db", b"SQLite format 3\0")})
     assert taken.status_code == 200
     [path] = taken.json()
     assert Path(path).resolve().is_relative_to(site.uploads.incoming.resolve())
     shutil.rmtree(Path(path).parent)
-    refused = client.post("/gradio_api/upload", files={"files": ("x.db", b"\0" * (most + 100_000))})
-    assert refused.status_code == 413
-    assert list(site.uploads.incoming.iterdir()) == []
+    for size, status in ((most + 100_000, 413), (most + 1, 409)):  # of the request, and of the file within
+        refused = client.post("/gradio_api/upload", files={"files": ("x.db", b"\0" * size)})
+        assert refused.status_code == status
+        assert set(refused.json()) == {"code", "message", "advice"}
+    assert not list(site.uploads.incoming.rglob("*.db"))

@@ -32,6 +32,15 @@ def test_who_is_told_to_come_back_is_told_when() -> None:
     assert refusal_of(errors.RefusedError("no")).headers == {}
 
 
+def test_what_a_query_did_is_told_of_a_server_too() -> None:
+    places = {"postgresql://reader@db/shop": "shop"}
+    for message, said in (
+        ("PostgreSQL: relation pets: it cannot be found", "PostgreSQL: relation pets: it cannot be found"),
+        ("postgresql://reader@db/shop has no tables: create some", "shop has no tables: create some"),
+    ):
+        assert refusal_of(errors.GuardError(message), places).message == said
+
+
 def test_places_are_not_told() -> None:
     error = errors.GuardError("/srv/data/shop.db is locked, see /srv/data")
     assert refusal_of(error, {"/srv/data": "…", "/srv/data/shop.db": "shop"}).message == "shop is locked, see …"

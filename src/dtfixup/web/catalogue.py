@@ -4,7 +4,7 @@ In: the bundled samples, and a YAML file of named connections. Out: `Catalogue`,
 request names a path or a URL. The file's form:
 
     databases:
-      shop: postgresql://reader:${SHOP_PASSWORD}@localhost/shop   # a variable of the environment
+      shop: postgresql://reader:${SHOP_PASSWORD}@localhost/shop   # a variable of the environment, as it is
       pets:
         url: pets.sqlite           # or a file, from the folder of this one
         names: pets-names.yaml     # natural names of tables and columns
@@ -17,11 +17,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import yaml
 
 from dtfixup.errors import ConfigError, DtFixupError, UnknownDatabaseError
 from dtfixup.files import read_json
+from dtfixup.sql.engines import sqlite_path
 from dtfixup.sql.names import read_names
 from dtfixup.sql.opened import OpenedDatabase
 from dtfixup.sql.sample import sample_folder
@@ -66,9 +68,9 @@ class Catalogue:
 
 def places_of(database: OpenedDatabase, label: str) -> dict[str, str]:
     """How a database's place is written in messages, with the label that stands for it."""
-    if "://" in str(database.location):
+    path = sqlite_path(database.location)
+    if path is None:
         return {database.shown: label}
-    path = Path(database.location)
     return {str(form): label for form in (path, path.absolute(), path.resolve())}
 
 
@@ -145,11 +147,12 @@ def _location(url: str, folder: Path) -> str | Path:
 
 
 def _filled(url: str, where: str) -> str:
-    """The URL with variables of the environment in their places."""
+    """The URL with variables of the environment in their places; a user or password with its signs encoded."""
 
     def value(match: re.Match[str]) -> str:
         if match[1] not in os.environ:
             raise ConfigError(f"{where}: the environment has no variable {match[1]}")
-        return os.environ[match[1]]
+        is_user_part = "://" in url[: match.start()] and "@" in url[match.end() :]
+        return quote(os.environ[match[1]], safe="") if is_user_part else os.environ[match[1]]
 
     return _VARIABLE.sub(value, url)

@@ -86,7 +86,7 @@ def build_page(counter: Counter, runs: Path | None) -> gr.Blocks:
                 _AskTab(counter).build(page)
             if runs is not None:
                 with gr.Tab("Training runs", id="runs") as tab:
-                    build_runs_tab(runs, tab)
+                    build_runs_tab(counter.desk, runs, tab)
 
         def leave(request: gr.Request) -> None:
             counter.uploads.forget(visitor_of(request))

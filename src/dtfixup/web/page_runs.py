@@ -1,16 +1,19 @@
-"""The page's second tab: training runs from a folder, drawn anew whenever it is opened."""
+"""The page's second tab: training runs from a folder, looked at anew whenever it is opened or something is chosen."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import gradio as gr
 
 from dtfixup.errors import DtFixupError
+from dtfixup.web.desk import Desk
 from dtfixup.web.line_chart import draw_lines
 from dtfixup.web.page_parts import PRIVATE, notice
 from dtfixup.web.pictures import escaped, short_number
-from dtfixup.web.runs import Run, Runs, check_lines, curve_lines, depth_lines, read_runs
+from dtfixup.web.refusals import refusal_of, sentence_of
+from dtfixup.web.run_lines import Run, Runs, curve_lines, depth_lines, finite
+from dtfixup.web.runs import RunFolder
 
 _FIRST = 6
 _WATCHED = {
@@ -23,11 +26,15 @@ _WATCHED = {
 }
 """What the monitor of a run saw; docs/method.md says what it means."""
 _MOST_ALERTS = 5
+_EMPTY = (
+    "There are no runs in this folder yet. Looked for are folders that a training run logs to, result files with a "
+    "curve, the demo.json of dtfixup demo, and depth checks of dtfixup check --json."
+)
 
 
-def build_runs_tab(folder: Path, tab: gr.Tab) -> None:
+def build_runs_tab(desk: Desk, folder: Path, tab: gr.Tab) -> None:
     """Fill the tab. `folder` is the one that the command line named: no request names another."""
-    found = gr.State(Runs())
+    runs = RunFolder(folder)
     gr.HTML(
         '<p class="lead">Curves, depth comparisons and what the monitor of DT-Fixup saw, as the runs log it.</p>',
         padding=False,
@@ -42,29 +49,50 @@ def build_runs_tab(folder: Path, tab: gr.Tab) -> None:
     checks = gr.HTML(elem_id="depth-checks", padding=False)
     drawn = [curves, depths, report]
 
-    def look() -> list[Any]:
+    async def look() -> list[Any]:
         try:
-            runs = read_runs(folder)
+            return await desk.do(lambda: _shown(runs.read()))
         except DtFixupError as error:
-            return [Runs(), gr.update(choices=[]), gr.update(choices=[]), notice("error", str(error)), "", "", "", ""]
-        measures = runs.measures()
-        first = measures[0] if measures else None
-        names = [run.name for run in runs.runs if first is not None and run.points(first)][:_FIRST]
-        said = [notice("warn", problem) for problem in runs.problems]
-        if not runs.runs and not runs.depth_checks:
-            said.append(notice("warn", "There are no runs in this folder yet."))
-        return [
-            runs,
-            gr.update(choices=[(run.title, run.name) for run in runs.runs], value=names),
-            gr.update(choices=measures, value=first),
-            "".join(said),
-            *draw(runs, names, first),
-            _checks(runs),
-        ]
+            return [gr.skip(), gr.skip(), _refused(error, runs), *[gr.skip()] * (len(drawn) + 1)]
 
-    tab.select(look, None, [found, chosen, measure, problems, *drawn, checks], **PRIVATE)
+    async def redraw(names: list[str] | None, title: str | None) -> list[Any]:
+        try:
+            return await desk.do(lambda: _redrawn(runs.read(), names, title))
+        except DtFixupError as error:
+            return [_refused(error, runs), *[gr.skip()] * len(drawn)]
+
+    tab.select(look, None, [chosen, measure, problems, *drawn, checks], **PRIVATE)
     for control in (chosen, measure):
-        control.input(draw, [found, chosen, measure], drawn, **PRIVATE)
+        control.input(redraw, [chosen, measure], [problems, *drawn], **PRIVATE)
+
+
+def _refused(error: DtFixupError, runs: RunFolder) -> str:
+    return notice("error", sentence_of(refusal_of(error, dict([runs.place]))))
+
+
+def _shown(runs: Runs) -> list[Any]:
+    """The tab as it opens: what can be chosen, the first measure of the first runs, and what could not be read."""
+    measures = runs.measures()
+    first = measures[0] if measures else None
+    names = [run.name for run in runs.runs if first is not None and run.points(first)][:_FIRST]
+    return [
+        gr.update(choices=[(run.title, run.name) for run in runs.runs], value=names),
+        gr.update(choices=measures, value=first),
+        _problems(runs),
+        *draw(runs, names, first),
+        _checks(runs),
+    ]
+
+
+def _redrawn(runs: Runs, names: Sequence[str] | None, measure: str | None) -> list[Any]:
+    return [_problems(runs), *draw(runs, names, measure)]
+
+
+def _problems(runs: Runs) -> str:
+    said = [notice("warn", problem) for problem in runs.problems]
+    if not runs.runs and not runs.depth_checks:
+        said.append(notice("warn", _EMPTY))
+    return "".join(said)
 
 
 def draw(runs: Runs, names: Sequence[str] | None, measure: str | None) -> list[str]:
@@ -92,7 +120,7 @@ def _report(runs: Sequence[Run]) -> str:
         for run in watched
     )
     alerts = "".join(
-        f"<li>{escaped(run.name)}, step {alert.get('step')}: {escaped(str(alert.get('message', '')))}</li>"
+        f"<li>{escaped(_place(run, alert))}: {escaped(str(alert.get('message', '')))}</li>"
         for run in watched
         for alert in run.alerts[:_MOST_ALERTS]
     )
@@ -101,20 +129,23 @@ def _report(runs: Sequence[Run]) -> str:
     return f"<h3>DT-Fixup report</h3>{table}{told}"
 
 
+def _place(run: Run, alert: Mapping[str, Any]) -> str:
+    """Where an alert came up; the demo does not tell the step."""
+    return f"{run.name}, step {alert['step']}" if "step" in alert else run.name
+
+
 def _figure(run: Run, name: str) -> str:
     if name == "alerts" and name not in run.metrics:
-        return short_number(len(run.alerts))
-    value = run.metrics.get(name)
-    return short_number(float(value)) if isinstance(value, int | float) else "-"
+        return short_number(run.alert_count)
+    value = finite(run.metrics.get(name))
+    return "-" if value is None else short_number(value)
 
 
 def _checks(runs: Runs) -> str:
     """Update size against depth: the line of a method that works is flat."""
     parts = []
-    for name, check in runs.depth_checks.items():
-        stacks = dict.fromkeys(row["stack"] for row in check["rows"])
-        for stack in stacks:
-            lines = check_lines(check, stack, "adam", "update")
+    for name, stacks in runs.depth_checks.items():
+        for stack, lines in stacks.items():
             picture = draw_lines(lines, across="new layers", up="powers of 10", is_doubling=True)
             title = f"{escaped(name)}, {escaped(stack)} layers: the update of one Adam step"
             parts.append(f"<h3>Depth check {title}</h3>{picture}")

@@ -1,10 +1,13 @@
 """What is said where a request cannot be answered.
 
 In: an error. Out: `Refusal`: a status for programs, a message, and what to do about it, in one shape for the API, the
-page and whatever the doorkeeper turns away. Places of this machine are nobody's business: `told` takes them out.
+page and whatever the doorkeeper turns away. Places of this machine are nobody's business: `told` takes them out, and
+what a driver says of a server, which names its host, goes to the log.
 """
 
 import json
+import logging
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -24,6 +27,7 @@ from dtfixup.errors import (
     UploadError,
 )
 
+_log = logging.getLogger("dtfixup")
 _KINDS: tuple[tuple[type[DtFixupError], int, str, str], ...] = (
     (BusyError, 429, "busy", "Try again in a few seconds."),
     (ClosingError, 503, "closing", "Ask again when the server is back."),
@@ -72,10 +76,16 @@ def refusal_of(error: DtFixupError, places: Mapping[str, str] | None = None) -> 
 def told(message: str, places: Mapping[str, str]) -> str:
     """A message without the places of this machine, the longest first: one may begin with another.
 
+    Of a server's database that cannot be reached, opened or listed the reason is left out, and logged.
+
     >>> told("/data/shop.db is locked", {"/data": "…", "/data/shop.db": "shop"})
     'shop is locked'
     """
     for place in sorted(places, key=len, reverse=True):
+        failure = re.match(f".*{re.escape(place)} cannot be [^:]+(?=:)", message)
+        if "://" in place and failure is not None:
+            _log.warning("%s", message)
+            message = f"{failure[0]}; whoever runs this server finds the reason in its log"
         message = message.replace(place, places[place])
     return message
 

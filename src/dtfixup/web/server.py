@@ -16,17 +16,22 @@ from typing import Any
 import gradio as gr
 import uvicorn
 from fastapi import FastAPI
+from gradio.route_utils import upload_fn
+from starlette.formparsers import MultiPartException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Mount
 from starlette.types import ASGIApp
 
-from dtfixup.errors import ServeError
+from dtfixup.errors import ServeError, UploadError
 from dtfixup.sql.parser import SqlParser
 from dtfixup.web.api import PREFIX, build_api
 from dtfixup.web.catalogue import Catalogue
 from dtfixup.web.desk import Desk
-from dtfixup.web.doorkeeper import Doorkeeper
+from dtfixup.web.doorkeeper import UPLOAD, Doorkeeper
 from dtfixup.web.page import HEAD, build_page, style, theme
 from dtfixup.web.page_ask import Counter
+from dtfixup.web.refusals import refusal_of
 from dtfixup.web.settings import Settings
 from dtfixup.web.uploads import UploadStore
 
@@ -69,10 +74,25 @@ def build_site(
 
     whole = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, lifespan=lifespan)
     whole.mount(PREFIX, build_api(desk, catalogue))
+    _receive_uploads(whole, uploads, settings)
     # Inside an event loop, since Gradio makes loops of its own where there is none, and leaves them open.
     mounted = asyncio.run(_mount_page(whole, Counter(desk, catalogue, uploads), settings, runs))
     mounted.uploaded_file_dir = str(uploads.incoming)
     return Site(Doorkeeper(whole, settings, uploads.has_room), desk, uploads, mounted)
+
+
+def _receive_uploads(whole: FastAPI, uploads: UploadStore, settings: Settings) -> None:
+    """Stand before Gradio's route of the same name, where two visitors who send the same file get one between them."""
+
+    @whole.post(UPLOAD)
+    async def receive(request: Request) -> Response:
+        try:
+            received, _, _ = await upload_fn(request, str(uploads.incoming), settings.upload_bytes, None)
+        except MultiPartException as error:
+            refusal = refusal_of(UploadError(f"the upload cannot be read: {error.message}"))
+            return JSONResponse(refusal.content(), refusal.status)
+        # Nothing was awaited since the file got its name, so nobody else's has taken its place.
+        return JSONResponse([str(file) for file in uploads.set_apart([Path(name) for name in received])])
 
 
 async def _mount_page(whole: FastAPI, counter: Counter, settings: Settings, runs: Path | None) -> Any:

@@ -13,6 +13,7 @@ import tempfile
 import threading
 import time
 import unicodedata
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -105,6 +106,13 @@ class UploadStore:
                         shutil.rmtree(path, ignore_errors=True)
                     else:  # what a request left that ended in the middle
                         path.unlink()
+
+    def set_apart(self, received: Sequence[Path]) -> list[Path]:
+        """The files of one request, in folders of its own: Gradio's are the same for all who send the same content."""
+        own = {file.parent: self.incoming / secrets.token_hex(16) for file in received}
+        for shared, folder in own.items():
+            shared.rename(folder)
+        return [own[file.parent] / file.name for file in received]
 
     def has_room(self) -> bool:
         """Whether one more file may be received."""
