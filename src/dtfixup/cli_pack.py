@@ -36,6 +36,9 @@ def pack(
     from dtfixup.training.compact import Storage
 
     done = pack_model(model, out, keep=Storage(keep), megabytes=megabytes, result=result, sure_above=sure_above)
+    if done.result_checked is False:
+        said = f"{model} does not say what run it is of: whether {result} is of the same could not be checked"
+        _console.print(said, soft_wrap=True, highlight=False, markup=False)
     counts = {storage: sum(kind is storage for kind in done.stored.values()) for storage in Storage}
     kinds = ", ".join(f"{count} {storage}" for storage, count in counts.items() if count)
     _console.print(f"{done.path}: {done.megabytes:.1f} MB of {done.bytes_before / 1e6:.1f}; tensors: {kinds}")

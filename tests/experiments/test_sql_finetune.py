@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import signal
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from dtfixup.experiments import sql_finetune
 from dtfixup.experiments.sql_finetune import FinetuneRun, finetune, open_finetuning
 from dtfixup.files import read_json
 from dtfixup.sql import pair_scores
+from dtfixup.sql.execution_accuracy import ExecutionVerdict, Outcome
 from dtfixup.sql.finetuning import FinetuneConfig, FinetuneTask, Keep
 from dtfixup.sql.parser import SqlParser
 from dtfixup.training.log import read_lines
@@ -87,6 +89,29 @@ def test_held_out_questions_are_answered_better(better: tuple[FinetuneRun, Path]
     assert (run.before.exact, run.after.exact) == (0.0, 100.0)
     assert run.after.right == run.after.execution == 100.0
     assert len(run.after.pairs) == 10
+
+
+def test_before_and_after_are_shares_of_the_same_pairs(
+    data: Path, base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of ten queries one runs into the deadline before, another after; one answer of the rest is right."""
+    opened = open_finetuning(data / "pairs.csv", data / "harbours.sqlite", base, QUICK)
+    first_time, second_time, right = (pair.sql for pair in opened.split.held_out[:3])
+    late, ran = {(first_time, 1), (second_time, 2)}, Counter[str]()
+
+    def verdict(gold: str, *_: object, **__: object) -> ExecutionVerdict:
+        ran[gold] += 1
+        if (gold, ran[gold]) in late:
+            return ExecutionVerdict(Outcome.GOLD_FAILED, "stopped")
+        return ExecutionVerdict(Outcome.EQUAL if gold == right else Outcome.DIFFERENT, gold_rows=(1,))
+
+    monkeypatch.setattr(pair_scores, "execution_verdict", verdict)
+    run = finetune(opened, tmp_path / "out", keep=Keep.TUNED)
+    assert run is not None
+    assert ran[first_time] == ran[second_time] == 2, "the answers changed, so the queries were run again"
+    assert run.before.right == run.after.right == run.fit.last["right"] == 100 / 8
+    for row in read_lines(tmp_path / "out" / "held_out.jsonl")[:2]:
+        assert row["before"]["reason"] == row["after"]["reason"] == "stopped"
 
 
 def test_the_folder_is_a_model_to_ask(better: tuple[FinetuneRun, Path], data: Path) -> None:

@@ -140,6 +140,7 @@ def test_accuracy_and_threshold_go_into_the_file(tmp_path: Path) -> None:
         "data_hash": "d",
         "metrics": {"dev_exact": 71.5, "dev_exact_easy": 90.1},
     }
+    assert done.result_checked is False, "the file does not name a seed"
     assert SqlParser.load(done.path).sure_above == 0.7
     assert content["fingerprint"] == read_content(tiny_run() / "last.safetensors")["fingerprint"]
 
@@ -147,7 +148,7 @@ def test_accuracy_and_threshold_go_into_the_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"config": {"model": {"layers": 9}}}, "do not belong together: the data or the sizes"),
+        ({"config": {"model": {"layers": 9}}}, "do not belong together: they differ in model\\. Give the result file"),
         ({"metrics": {"step_ms": 7.0}}, "states no accuracy: its metrics are step_ms"),
         ({"metrics": None}, "is no result file of a run"),
     ],
@@ -155,6 +156,33 @@ def test_accuracy_and_threshold_go_into_the_file(tmp_path: Path) -> None:
 def test_result_files_that_do_not_fit_are_refused(changes: dict[str, Any], message: str, tmp_path: Path) -> None:
     with pytest.raises(DataError, match=message):
         pack_model(tiny_run(), tmp_path / "p.safetensors", result=result_file(tmp_path, **changes))
+
+
+@pytest.mark.parametrize(
+    ("training", "evaluation", "difference"),
+    [
+        ({"seed": 4, "graphs": None}, {"step": 8, "exact": 71.4}, None),
+        ({"seed": 5, "graphs": None}, {"step": 8, "exact": 71.4}, "seed"),
+        ({"seed": 4, "graphs": True}, {"step": 8, "exact": 71.4}, "graphs"),
+        ({"seed": 4, "graphs": None}, {"step": 8, "exact": 71.3}, "evaluation"),
+        ({}, {"step": 6, "exact": 71.4}, "evaluation, seed"),
+    ],
+)
+def test_the_result_of_another_run_is_refused(
+    training: dict[str, Any], evaluation: dict[str, Any], difference: str | None, tmp_path: Path
+) -> None:
+    (run := tmp_path / "run").mkdir()
+    said = {"config": {"seed": 4, "graphs": None}, "evaluation": {"step": 8, "exact": 71.4}}
+    save_run(run, tiny_model(), load_model(tiny_run()).encoder, **said)
+    sizes = read_content(run / "last.safetensors")["fingerprint"]["model"]
+    curve = [{"step": 4, "exact": 71.4}, evaluation]
+    result = result_file(tmp_path, config={"model": sizes, "training": training}, curve=curve)
+    if difference is None:
+        assert pack_model(run, tmp_path / "p.safetensors", result=result).result_checked
+        return
+    with pytest.raises(DataError, match=rf"do not belong together: they differ in {difference}\. Give"):
+        pack_model(run, tmp_path / "p.safetensors", result=result)
+    assert not (tmp_path / "p.safetensors").exists()
 
 
 def test_settings_that_cannot_work_are_refused(tmp_path: Path) -> None:
@@ -238,3 +266,13 @@ def test_the_verb_packs_and_says_what_was_lost(
     assert read_content(out)["sure_above"] == 0.6
     main(["sql", "pack", *options, "--keep", "half"])
     assert set(read_content(out)["packed"]["tensors"].values()) == {"half"}
+
+
+def test_the_verb_says_that_a_result_could_not_be_checked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--model", str(tiny_run()), "--out", str(tmp_path / "packed.safetensors")]
+    main(["sql", "pack", *options])
+    assert "checked" not in capsys.readouterr().out
+    result = result_file(tmp_path)
+    main(["sql", "pack", *options, "--result", str(result)])
+    said = f"{tiny_run()} does not say what run it is of: whether {result} is of the same could not be checked\n"
+    assert said in capsys.readouterr().out

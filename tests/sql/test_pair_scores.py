@@ -13,7 +13,7 @@ from dtfixup.sql import pair_scores
 from dtfixup.sql.dataset import open_dataset
 from dtfixup.sql.execution_accuracy import ExecutionVerdict, Outcome
 from dtfixup.sql.opened import OpenedDatabase
-from dtfixup.sql.pair_scores import PairJudge, PairScore, PairScores, is_exact
+from dtfixup.sql.pair_scores import PairJudge, PairScore, PairScores, counted_alike, is_exact
 from dtfixup.sql.pairs import UsablePair
 from dtfixup.sql.parser import SqlParser
 from dtfixup.sql.reflection import reflect
@@ -112,6 +112,27 @@ def test_a_pair_whose_own_query_fails_is_not_judged(harbours: OpenedDatabase) ->
     assert found.execution is None
     assert found.right is None
     assert found.rank == (-1.0, 100.0)
+
+
+def test_a_query_that_fails_in_one_measurement_counts_in_neither() -> None:
+    def scores(*outcomes: Outcome) -> PairScores:
+        pair = cast(UsablePair, None)
+        verdicts = [ExecutionVerdict(each, f"{each}, {len(outcomes)}", (1,)) for each in outcomes]
+        return PairScores(tuple(PairScore(pair, "", False, verdict) for verdict in verdicts))
+
+    failed, equal, different, lost = Outcome.GOLD_FAILED, Outcome.EQUAL, Outcome.DIFFERENT, Outcome.LOST
+    before = scores(failed, equal, failed, different, equal, lost)
+    after = scores(equal, failed, failed, equal, equal, different)
+    assert (before.right, after.right) == (50.0, 75.0), "of different pairs"
+    found = counted_alike(before, after)
+    assert (
+        [score.right for score in found]
+        == [score.execution for score in found]
+        == [pytest.approx(100 / 3), pytest.approx(200 / 3)]
+    )
+    for one, other in zip(*(each.pairs for each in found), strict=True):
+        assert one.is_judged == other.is_judged
+    assert [each.pairs[3:] for each in found] == [each.pairs[3:] for each in (before, after)]
 
 
 def test_what_was_run_is_not_run_again(harbours: OpenedDatabase, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,9 +15,10 @@ from dtfixup.cli_train import open_data
 from dtfixup.encoders.load import minilm_path
 from dtfixup.errors import CheckpointError, ConfigError, DataError
 from dtfixup.experiments.sql_run import train_sql
-from dtfixup.files import read_json
+from dtfixup.files import read_json, write_json
 from dtfixup.fixup import STRATEGIES
 from dtfixup.sql.batch import Order
+from dtfixup.sql.compact import pack_model
 from dtfixup.sql.decoding import decode, exact_metrics
 from dtfixup.sql.picking import first_that_runs
 from dtfixup.sql.prepare import prepare
@@ -29,6 +30,7 @@ from dtfixup.sql.task import SqlTask, split_examples, synthetic_examples
 from dtfixup.training.config import TrainingConfig, changed, from_json, named, to_json
 from dtfixup.training.log import read_lines
 from dtfixup.training.loop import fit
+from dtfixup.training.tensors import read_content
 from dtfixup.training.update import UpdateConfig
 
 from .tiny_model import CONFIG, prepared_sample, tiny_encoder
@@ -236,6 +238,16 @@ def test_a_stored_model_predicts_what_its_run_did(finished: Path, tmp_path: Path
     assert out.read_text().splitlines() == [beam[0][0] if beam else "" for beam in made]
     again = [json.loads(line)["beam"] for line in beams.read_text().splitlines()]
     assert [[query for query, _ in beam] for beam in again] == [[query for query, _ in beam] for beam in made]
+
+
+def test_the_model_of_a_run_is_packed_with_the_result_of_that_run_alone(finished: Path, tmp_path: Path) -> None:
+    out, own = tmp_path / "packed.safetensors", read_json(finished / "result.json")
+    assert pack_model(finished, out, result=finished / "result.json").result_checked
+    assert read_content(out)["accuracy"]["metrics"]["dev_exact"] == own["metrics"]["dev_exact"]
+    training = {**own["config"]["training"], "seed": 4}
+    other = write_json(tmp_path / "other.json", {**own, "config": {**own["config"], "training": training}})
+    with pytest.raises(DataError, match="they differ in seed"):
+        pack_model(finished, out, result=other)
 
 
 def test_the_first_query_that_runs_is_picked() -> None:

@@ -33,7 +33,7 @@ from dtfixup.sql.finetuning import (
 )
 from dtfixup.sql.opened import OpenedDatabase
 from dtfixup.sql.pair_files import read_pair_file
-from dtfixup.sql.pair_scores import PairJudge, PairScores
+from dtfixup.sql.pair_scores import PairJudge, PairScores, counted_alike
 from dtfixup.sql.pairs import Pairs, SplitPairs, UsablePair, check_pairs, split_pairs
 from dtfixup.sql.parser import MOST_CHARACTERS, SqlParser, default_model
 from dtfixup.sql.prepared import Prepared
@@ -171,7 +171,7 @@ def finetune(
 
     def evaluate() -> dict[str, float]:
         scored.append(judge.score(opened.parser, "answering held-out questions, after"))
-        return _percentages(scored[-1])
+        return _percentages(counted_alike(before, scored[-1])[1])
 
     task = FinetuneTask(
         opened.config,
@@ -187,7 +187,7 @@ def finetune(
         return None
     if not scored:  # the run was resumed when all was done but the last files
         evaluate()
-    after = scored[-1]
+    before, after = counted_alike(before, scored[-1])
     kept_tuned = keep is Keep.TUNED or after.rank > before.rank
     content = {**read_content(training / LAST), **_carried(opened.trained)}
     save_weights(folder / (LAST if kept_tuned else TUNED), task.model, content, left_out=task.left_out)

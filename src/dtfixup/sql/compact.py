@@ -20,7 +20,7 @@ import dtfixup
 from dtfixup.errors import CheckpointError, ConfigError, DataError
 from dtfixup.files import read_json
 from dtfixup.sql.store import VOCABULARY, load_model, vocabulary_sha256
-from dtfixup.training.checkpoint import weights_file
+from dtfixup.training.checkpoint import LAST, weights_file
 from dtfixup.training.compact import SCALE, Storage, pack_tensors
 from dtfixup.training.encoder_task import frozen_names
 from dtfixup.training.tensors import PACKED, model_tensors, read_content, write_tensors
@@ -42,6 +42,8 @@ class PackedFile:
     stored: Mapping[str, Storage]
     errors: Mapping[str, float]
     """For each tensor, the norm of what was lost as a share of its own."""
+    result_checked: bool | None
+    """Whether the result file was seen to be of the model's own run; None where none was given."""
 
     @property
     def megabytes(self) -> float:
@@ -65,7 +67,8 @@ def pack_model(
         keep: `INT8` stores matrices in 8 bits, and those that lose most in half precision as far as there is room;
             `HALF` stores everything in half precision, whatever room that takes.
         megabytes: the most that the file may have, with `INT8`.
-        result: the run's result file, whose accuracy goes into the file.
+        result: the run's result file, whose accuracy goes into the file; one of another run is refused, as far as the
+            model's file says what run it is of.
         sure_above: the probability from which an answer counts as sure; what the model's file says where it is None.
     """
     if keep is Storage.PLAIN:
@@ -80,8 +83,10 @@ def pack_model(
     named = model_tensors(trained.model, frozen_names(trained.model))
     of_encoder = {id(parameter) for parameter in trained.model.encoder.parameters()}
     first = {name for name, tensor in named.items() if id(tensor) in of_encoder}
+    result_checked = None
     if result is not None:
-        content["accuracy"] = _accuracy(Path(result), content["fingerprint"], file)
+        result_checked = {"config", "evaluation"} <= content.keys()
+        content["accuracy"] = _accuracy(Path(result), content, file)
     if sure_above is not None:
         content["sure_above"] = sure_above
     header = _header_room(list(named), content)
@@ -89,22 +94,34 @@ def pack_model(
     packed = pack_tensors({name: tensor.detach() for name, tensor in named.items()}, room=room, first=first)
     written = write_tensors(out, packed.tensors, {**content, PACKED: packed.description})
     size = written.stat().st_size
-    return PackedFile(written, size, file.stat().st_size, packed.stored, packed.errors)
+    return PackedFile(written, size, file.stat().st_size, packed.stored, packed.errors, result_checked)
 
 
-def _accuracy(path: Path, made_of: Mapping[str, Any], file: Path) -> dict[str, Any]:
-    """What a result file says of the model; it must be of a run with the same data and sizes."""
+def _accuracy(path: Path, content: Mapping[str, Any], file: Path) -> dict[str, Any]:
+    """What a result file says of the model; it must be of the same run."""
     result = read_json(path)
     if not isinstance(result, dict) or not isinstance(result.get("metrics"), dict):
         raise DataError(f"{path} is no result file of a run: it has no metrics")
-    differs = result.get("data_hash") != made_of.get("data", result.get("data_hash"))
-    if differs or result.get("config", {}).get("model") != made_of.get("model"):
-        raise DataError(f"{path} and {file} do not belong together: the data or the sizes of the model differ")
+    if differences := _differences(content, result):
+        raise DataError(
+            f"{path} and {file} do not belong together: they differ in {', '.join(differences)}. Give the result file "
+            f"of the model's own run, and of that run {LAST}, whose accuracy it states"
+        )
     metrics = {name: value for name, value in result["metrics"].items() if name.startswith(_SPLITS)}
     if not metrics:
         raise DataError(f"{path} states no accuracy: its metrics are {', '.join(result['metrics'])}")
     known = {name: result[name] for name in ("name", "seed", "commit", "data_hash") if name in result}
     return {**known, "metrics": metrics}
+
+
+def _differences(content: Mapping[str, Any], result: Mapping[str, Any]) -> list[str]:
+    """In what a model's file and a result file are of different runs; what the model's file does not say is no
+    difference. Two runs that had the same settings and seed are told apart by their last evaluation."""
+    settings, curve = result.get("config", {}), result.get("curve") or [None]
+    told = {**content["fingerprint"], **content, **content.get("config", {})}
+    stated = {"data": result.get("data_hash"), "model": settings.get("model"), "evaluation": curve[-1]}
+    stated |= {name: settings.get("training", {}).get(name) for name in content.get("config", {})}
+    return [name for name, value in stated.items() if told.get(name, value) != value]
 
 
 def _header_room(names: list[str], content: Mapping[str, Any]) -> int:

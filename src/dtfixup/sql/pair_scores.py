@@ -9,7 +9,7 @@ is exact.
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -48,6 +48,11 @@ class PairScore:
     execution: ExecutionVerdict
 
     @property
+    def is_judged(self) -> bool:
+        """Whether the pair's own query ran, so that rows can be right or wrong."""
+        return self.execution.outcome is not Outcome.GOLD_FAILED
+
+    @property
     def right(self) -> bool:
         """Whether the rows are right, and where the pair's own query finds none, whether the query is exact."""
         return self.execution.outcome is Outcome.EQUAL and (self.execution.is_evident or self.exact)
@@ -76,14 +81,16 @@ class PairScores:
     @property
     def right(self) -> float | None:
         """In percent of the pairs whose own query runs; an answer that was lost is wrong. None where none runs."""
-        judged = sum(score.execution.outcome is not Outcome.GOLD_FAILED for score in self.pairs)
-        return 100 * sum(score.right for score in self.pairs) / judged if judged else None
+        return self._share([score.right for score in self.pairs])
 
     @property
     def execution(self) -> float | None:
         """The same by rows alone."""
-        summary = self.summary
-        return 100 * summary.accuracy if summary.judged else None
+        return self._share([score.execution.outcome is Outcome.EQUAL for score in self.pairs])
+
+    def _share(self, found: Sequence[bool]) -> float | None:
+        judged = sum(score.is_judged for score in self.pairs)
+        return 100 * sum(found) / judged if judged else None
 
     @property
     def summary(self) -> ExecutionSummary:
@@ -93,6 +100,22 @@ class PairScores:
     def rank(self) -> tuple[float, float]:
         """What makes one model better than another: right answers, then exact queries."""
         return (-1.0 if self.right is None else self.right, self.exact)
+
+
+def counted_alike(one: PairScores, other: PairScores) -> tuple[PairScores, PairScores]:
+    """Two scores of the same pairs, so that both are shares of the same: a pair whose own query failed in one of them,
+    perhaps by running into the deadline there, counts in neither. Its rows are not kept from one to the other, since
+    the database may change meanwhile."""
+    return _without_failed(one, other), _without_failed(other, one)
+
+
+def _without_failed(scores: PairScores, other: PairScores) -> PairScores:
+    return PairScores(
+        tuple(
+            replace(mine, execution=its.execution) if mine.is_judged and not its.is_judged else mine
+            for mine, its in zip(scores.pairs, other.pairs, strict=True)
+        )
+    )
 
 
 class PairJudge:
