@@ -139,6 +139,15 @@ def test_a_question_without_a_link_has_guesses_and_no_query(question: str, ferry
     assert (answer.to_json()["verdict"], answer.to_json()["sql"]) == ("no_link", None)
 
 
+@pytest.mark.parametrize("question", ["How many high schoolers are there?", "What do mechanics do?", "Any patients?"])
+def test_a_name_cut_short_or_spelt_in_one_is_a_link(question: str, tmp_path: Path) -> None:
+    path = tmp_path / "names.sqlite"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript("CREATE TABLE Highschooler (k); CREATE TABLE Mechanic (k); CREATE TABLE pat (k)")
+    assert tiny_parser().ask(question, path).verdict is not Verdict.NO_LINK
+    assert tiny_parser().ask("Is it raining?", path).verdict is Verdict.NO_LINK
+
+
 def test_a_warm_question_reads_nothing_again(ferry: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     database = open_database(ferry)
     first = tiny_parser().ask(QUESTION, database)

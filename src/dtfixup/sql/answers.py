@@ -17,10 +17,12 @@ from dtfixup.sql.predictions import Prediction
 from dtfixup.sql.schema import Schema
 from dtfixup.sql.tree import Child, Literal, Node
 from dtfixup.sql.value_links import STRONG
-from dtfixup.sql.words import Word
+from dtfixup.sql.words import Word, compact, name_lemmas
 
 SURE_ABOVE = 0.5
 """A query is sure whose probability is at least this, unless the model's file says otherwise (`sure_above`)."""
+_CUT = 3  # letters of a name that may be cut short
+_TOLD = 4  # letters of a name that no text has by chance
 
 
 class Verdict(StrEnum):
@@ -125,9 +127,22 @@ def probabilities(queries: Sequence[Prediction]) -> list[float]:
     return [weight / sum(weights) for weight in weights]
 
 
-def has_link(links: Links) -> bool:
-    """Whether any word names a table or a column, in whole or in part, or says a stored value."""
-    return bool(links.names) or any(link.strength >= STRONG for link in links.values)
+def has_link(words: Sequence[Word], links: Links, schema: Schema) -> bool:
+    """Whether any word names a table or a column, in whole or in part, or says a stored value; or at least begins as a
+    name does, since names are cut short and dictionaries have gaps: `patients` and `pat`, `mechanics` and `Mechanic`,
+    `high schoolers` and `Highschooler`."""
+    if links.names or any(link.strength >= STRONG for link in links.values):
+        return True
+    spelt = [word.text.lower() for word in words if not word.is_mark]
+    together = "".join(spelt)
+    for item in (*schema.tables, *schema.columns):
+        name = compact(item.name)
+        if len(name) >= _TOLD and name in together:
+            return True
+        begins = tuple(part for part in name_lemmas(item.natural) if len(part) >= _CUT)
+        if any(word.startswith(begins) for word in spelt if len(word) > _TOLD):
+            return True
+    return False
 
 
 def tree_content(child: Child, schema: Schema) -> Any:

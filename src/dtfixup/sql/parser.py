@@ -107,9 +107,10 @@ class SqlParser:
         moments.append(time.perf_counter())
         alternatives = _alternatives(queries, reading)
         moments.append(time.perf_counter())
+        is_linked = has_link(inputs.words, inputs.links, reading.schema)
         return Answer(
             question=text,
-            verdict=verdict_of(alternatives, self.sure_above) if has_link(inputs.links) else Verdict.NO_LINK,
+            verdict=verdict_of(alternatives, self.sure_above) if is_linked else Verdict.NO_LINK,
             alternatives=alternatives,
             words=inputs.words,
             links=inputs.links,
