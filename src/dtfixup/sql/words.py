@@ -64,19 +64,30 @@ def split_words(question: str) -> tuple[Word, ...]:
 
 @lru_cache(maxsize=65536)
 def lemma(word: str) -> str:
-    """The lower-case dictionary form of an English word; an unknown word is its own."""
+    """The lower-case dictionary form of an English word; an unknown word is its own, without a plural's s.
+
+    What is left of a plural is looked up again, so that one and many are the same:
+
+    >>> [lemma(word) for word in ("paintings", "painting", "mechanics", "schoolers", "wives", "founded")]
+    ['paint', 'paint', 'mechanic', 'schooler', 'wife', 'found']
+    """
     lowered = word.lower().replace("\u2019", "'")
-    if lowered in _CONTRACTIONS:
-        return _CONTRACTIONS[lowered]
-    if lowered in _PLURALS:
-        return _PLURALS[lowered]
-    if not lowered.isalpha():
-        return lowered
-    for form in (lowered, lowered.capitalize()):  # the dictionary knows "Koreans" only with its capital
+    found = _form(lowered)
+    return _form(found) if lowered == f"{found}s" else found
+
+
+def _form(word: str) -> str:
+    """The dictionary's form of a lower-case word, which may have one itself."""
+    if word in _FORMS:
+        return _FORMS[word]
+    if not word.isalpha():
+        return word
+    for form in (word, word.capitalize()):  # the dictionary knows "Koreans" only with its capital
         found = simplemma.lemmatize(form, lang="en").lower()
-        if found != lowered:
+        if found != word:
             return found
-    return lowered
+    is_plural = word.endswith("s") and not word.endswith(_SINGULAR) and (word.endswith("ics") or not is_english(word))
+    return word[:-1] if is_plural and len(word) > _SHORT else word
 
 
 @lru_cache(maxsize=65536)
@@ -184,9 +195,23 @@ def compact(text: str) -> str:
 _MARKS = re.compile(r"[\W_]+")
 
 
-_CONTRACTIONS = {"n't": "not", "'s": "'s", "'re": "be", "'m": "be", "'ve": "have"}
-_PLURALS = {"sales": "sale", "savings": "saving", "earnings": "earning"}
-"""Words that dictionaries keep and tables do not: the table `sale` is asked about as sales."""
+_FORMS = {
+    **{"n't": "not", "'s": "'s", "'re": "be", "'m": "be", "'ve": "have"},
+    **{
+        "sales": "sale",
+        "savings": "saving",
+        "earnings": "earning",
+        "people": "person",
+        "wives": "wife",
+        "shelves": "shelf",
+        "halves": "half",
+        "calves": "calf",
+    },
+    **{"loaves": "loaf", "thieves": "thief", "lenses": "lens"},
+}
+"""Words that the dictionary keeps, or takes for a verb's; the table `sale` is asked about as sales."""
+_SINGULAR = ("ss", "us", "is")
+_SHORT = 3  # letters of a word that is not cut
 
 _STOP_WORDS = """
     a about above after all also am an and any are as at be because been before being below between both but by can
