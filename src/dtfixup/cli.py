@@ -10,7 +10,18 @@ from jsonargparse import auto_cli
 from rich.console import Console
 from rich.markup import escape
 
-from dtfixup import cli_ask, cli_finetune, cli_pack, cli_reading, cli_results, cli_serve, cli_sql, cli_train
+from dtfixup import (
+    cli_ask,
+    cli_finetune,
+    cli_pack,
+    cli_reading,
+    cli_report,
+    cli_reproduce,
+    cli_results,
+    cli_serve,
+    cli_sql,
+    cli_train,
+)
 from dtfixup.errors import ConfigError, DtFixupError
 from dtfixup.files import write_json
 
@@ -78,9 +89,12 @@ _VERBS: Any = {
     "check": check,
     "demo": demo,
     "serve": cli_serve.serve,
+    "reproduce": cli_reproduce.reproduce,
+    "report": cli_report.report,
     "sql": {
-        "_help": "Text to SQL: ask, link, prepare, train, predict, evaluate, score.",
+        "_help": "Text to SQL: ask, link, prepare, train, predict, evaluate, score, errors.",
         "ask": cli_ask.ask,
+        "demo": cli_ask.demo,
         "link": cli_sql.link,
         "prepare": cli_sql.prepare,
         "synthesise": cli_sql.synthesise,
@@ -89,6 +103,7 @@ _VERBS: Any = {
         "predict": cli_train.predict,
         "evaluate": cli_sql.evaluate,
         "score": cli_results.score,
+        "errors": cli_results.errors,
         "curves": cli_results.curves,
         "pack": cli_pack.pack,
         "acceptance": cli_pack.acceptance,
@@ -104,19 +119,29 @@ _VERBS: Any = {
         "table": cli_reading.table,
     },
 }
-_MAIN_OPTION = {("sql", "ask"): "--question", ("sql", "link"): "--question"}
-_WITH_FIELDS = (("sql", "train"), ("reading", "train"), ("reading", "depth"))
+_MAIN_OPTION: dict[tuple[str, ...], str] = {
+    ("sql", "ask"): "--question",
+    ("sql", "link"): "--question",
+    ("reproduce",): "--names",
+}
+_WITH_FIELDS: tuple[tuple[str, ...], ...] = (("sql", "train"), ("reading", "train"), ("reading", "depth"))
 _OTHER_NAMES = {verb: {"--config": "--fields"} for verb in _WITH_FIELDS}  # --config is jsonargparse's
-_FLAGS = {
+_FLAGS: dict[tuple[str, ...], set[str]] = {
+    ("reproduce",): {"--mps", "--keep-weights", "--keep_weights"},
     ("sql", "ask"): {"--run", "--json", "--explain"},
     ("sql", "link"): {"--json"},
+    ("sql", "synthesise"): {"--phrases"},
     ("sql", "train"): {"--resume"},
     ("sql", "finetune"): {"--resume"},
     ("reading", "train"): {"--resume"},
     ("reading", "answer"): {"--json"},
     ("reading", "depth"): {"--keep-weights", "--keep_weights"},
 }
-_LISTS = {("sql", "curves"): "--results", ("reading", "answer"): "--options"}
+_LISTS: dict[tuple[str, ...], str] = {
+    ("sql", "curves"): "--results",
+    ("reading", "answer"): "--options",
+    ("reproduce",): "--names",
+}
 
 
 def _listed(rest: list[str], option: str) -> list[str]:
@@ -129,9 +154,10 @@ def _listed(rest: list[str], option: str) -> list[str]:
 
 
 def _spelled_out(arguments: list[str]) -> list[str]:
-    """Options as jsonargparse knows them: the name of a question's option and the `true` of a flag may be left out,
+    """Options as jsonargparse knows them: the name of a verb's main option and the `true` of a flag may be left out,
     words may be joined by hyphens, and some names are ours."""
-    verb, rest = (arguments[0], arguments[1]) if len(arguments) > 1 else ("", ""), arguments[2:]
+    words = 1 if arguments and callable(_VERBS.get(arguments[0])) else 2
+    verb, rest = tuple(arguments[:words]), arguments[words:]
     if verb in _MAIN_OPTION and rest and not rest[0].startswith("-"):
         rest = [_MAIN_OPTION[verb], *rest]
     if verb in _LISTS:
@@ -146,7 +172,7 @@ def _spelled_out(arguments: list[str]) -> list[str]:
         following = rest[position + 1] if position + 1 < len(rest) else "-"
         if argument in _FLAGS.get(verb, set()) and following.startswith("-"):
             spelled.append("true")
-    return [*arguments[:2], *spelled]
+    return [*verb, *spelled]
 
 
 def main(arguments: list[str] | None = None) -> None:

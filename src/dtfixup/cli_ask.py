@@ -76,6 +76,18 @@ def ask(
         sys.exit(ExitCode.ERROR)
 
 
+def demo(model: Path | None = None) -> None:
+    """Ask the bundled databases five questions, run the answers, and score the model on all bundled questions.
+
+    Args:
+        model: Folder of a finished run, or a file of weights; the shipped model if not given.
+    """
+    from dtfixup.experiments.ask_demo import show_ask_demo
+
+    if show_ask_demo(model, Console()).failed:
+        sys.exit(1)
+
+
 @dataclass(frozen=True)
 class _Options:
     run: bool

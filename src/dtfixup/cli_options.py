@@ -1,4 +1,4 @@
-"""What verbs that train have in common: settings from a preset, a file and options, and what is said at the end."""
+"""What verbs that train have in common: settings from a preset, a file and options; data; what is said at the end."""
 
 import shlex
 import sys
@@ -9,10 +9,12 @@ from typing import Any, TypeVar
 import yaml
 from rich.console import Console
 
-from dtfixup.errors import ConfigError
-from dtfixup.files import read_json, write_json
+from dtfixup.errors import ConfigError, DataError
+from dtfixup.files import cache_folder, read_json, write_json
 
 ConfigT = TypeVar("ConfigT")
+POOL = 40_000
+"""Made-up examples that epochs choose from."""
 
 
 def settings_from(
@@ -65,6 +67,7 @@ def without_paths(arguments: list[str]) -> list[str]:
     """The command as a result file keeps it: folders of this machine are nobody's business."""
     hidden = {
         "--data": "DIR",
+        "--reclor": "DIR",
         "--encoder": "ENCODER",
         "--out": "DIR",
         "--model": "DIR",
@@ -81,3 +84,31 @@ def without_paths(arguments: list[str]) -> list[str]:
         elif option in hidden and place + 1 < len(arguments):
             shown[place + 1] = hidden[option]
     return shown
+
+
+def open_data(data: Path, encoder: str, splits: list[str], *, synthetic: int = 0) -> Any:
+    """A prepared dataset: the folder itself, or one in the cache that is made of it."""
+    import hashlib
+
+    from dtfixup.encoders import load_tokenizer
+    from dtfixup.sql.prepare import prepare
+    from dtfixup.sql.prepared import INDEX, open_prepared
+
+    if (data / INDEX).is_file():
+        prepared = open_prepared(data)
+        if prepared.index["encoder"]["tokenizer_sha256"] != load_tokenizer(encoder).sha256:
+            made_for = prepared.index["encoder"]["name"]
+            raise DataError(
+                f"{data} was prepared for {made_for}, which cuts words otherwise than {encoder}: prepare it for that, "
+                "or give the Spider folder itself"
+            )
+        for split in splits:
+            prepared.split(split)
+        return prepared
+    if not (data / "tables.json").is_file():
+        raise DataError(f"{data} is neither a folder in Spider's layout, with tables.json, nor a prepared dataset")
+    named = f"{data.resolve()}\0{encoder}\0{','.join(splits)}\0{synthetic}"
+    key = hashlib.sha256(named.encode()).hexdigest()[:16]
+    folder = cache_folder() / "prepared" / key
+    prepare(data, folder, encoder=encoder, splits=splits, synthetic=synthetic)
+    return open_prepared(folder)

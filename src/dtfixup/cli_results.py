@@ -1,5 +1,6 @@
 """The verbs that work on result files of training runs: typed functions, and jsonargparse makes their options."""
 
+import time
 from pathlib import Path
 
 from rich.console import Console
@@ -22,6 +23,28 @@ def score(result: Path, beams: Path, data: Path, split: str = "dev", variants: i
 
     show_score(score_run(result, beams, open_dataset(data), split, variants=variants), _console)
     _console.print(f"completed: {result}")
+
+
+def errors(result: Path, beams: Path, data: Path, out: Path, split: str = "dev", variants: int = 10) -> None:
+    """Say what kind each error of a run is: false negative of exact match, column, sketch, or both.
+
+    Args:
+        result: The run's result.json, or a copy of it.
+        beams: The run's beams.jsonl.
+        data: Folder in the layout of the Spider download.
+        out: JSON file for the kind of every error and for the counts; it holds no text of the dataset.
+        split: Split that the run was evaluated on.
+        variants: How many times to compare on randomised content too, so that luck does not count.
+    """
+    from dtfixup.experiments.spider_errors import analyse_run, show_errors, write_errors
+    from dtfixup.sql.dataset import open_dataset
+
+    started = time.monotonic()
+    found = analyse_run(result, beams, open_dataset(data), split, variants=variants)
+    options = {"result": result.name, "beams": beams.name, "data": "DIR", "out": out.name, "split": split}
+    command = " ".join(f"--{name} {value}" for name, value in {**options, "variants": variants}.items())
+    show_errors(found, _console)
+    _console.print(f"errors: {write_errors(out, found, f'dtfixup sql errors {command}', started)}")
 
 
 def curves(results: list[Path], out: Path, metric: str = "exact", title: str | None = None) -> None:

@@ -6,12 +6,8 @@ from typing import Any, Literal
 from rich.console import Console
 from rich.progress import track
 
-from dtfixup.cli_options import settings_from, show_result, this_command
-from dtfixup.errors import DataError
-from dtfixup.files import cache_folder, write_atomically
-
-POOL = 40_000
-"""Made-up examples that epochs choose from."""
+from dtfixup.cli_options import POOL, open_data, settings_from, show_result, this_command
+from dtfixup.files import write_atomically
 
 _console = Console()
 
@@ -152,31 +148,3 @@ def predict(
     if beams is not None:
         write_beams(beams, examples, found)
     _console.print(f"{len(queries):,} queries: {out}")
-
-
-def open_data(data: Path, encoder: str, splits: list[str], *, synthetic: int = 0) -> Any:
-    """A prepared dataset: the folder itself, or one in the cache that is made of it."""
-    import hashlib
-
-    from dtfixup.encoders import load_tokenizer
-    from dtfixup.sql.prepare import prepare
-    from dtfixup.sql.prepared import INDEX, open_prepared
-
-    if (data / INDEX).is_file():
-        prepared = open_prepared(data)
-        if prepared.index["encoder"]["tokenizer_sha256"] != load_tokenizer(encoder).sha256:
-            made_for = prepared.index["encoder"]["name"]
-            raise DataError(
-                f"{data} was prepared for {made_for}, which cuts words otherwise than {encoder}: prepare it for that, "
-                "or give the Spider folder itself"
-            )
-        for split in splits:
-            prepared.split(split)
-        return prepared
-    if not (data / "tables.json").is_file():
-        raise DataError(f"{data} is neither a folder in Spider's layout, with tables.json, nor a prepared dataset")
-    named = f"{data.resolve()}\0{encoder}\0{','.join(splits)}\0{synthetic}"
-    key = hashlib.sha256(named.encode()).hexdigest()[:16]
-    folder = cache_folder() / "prepared" / key
-    prepare(data, folder, encoder=encoder, splits=splits, synthetic=synthetic)
-    return open_prepared(folder)

@@ -1,9 +1,10 @@
 """The ReClor experiments: which runs they are, and what their tables say."""
 
 import json
+import pickle
 import shutil
 from collections import Counter
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +18,10 @@ from dtfixup.experiments import reclor
 from dtfixup.experiments.reading_run import ReadingSource
 from dtfixup.experiments.reclor import NO_LAYERS, Settings, chosen, configure, runs_of
 from dtfixup.experiments.reclor_table import draw_training, show_tables, summarise, tune_rows, write_markdown
-from dtfixup.experiments.sweep import Run, read_sweep
+from dtfixup.experiments.sweep import Run, read_sweep, run_sweep
 from dtfixup.files import read_json, write_json
 from dtfixup.reading.examples import ReadingData, ReadingExample
-from dtfixup.reading.presets import minilm
+from dtfixup.reading.presets import minilm, smoke
 from dtfixup.training.config import to_json
 
 from ..reading.tiny_reading import encoder_folder, made_up
@@ -70,6 +71,36 @@ def test_tuning_looks_at_held_out_examples_alone() -> None:
     one = next(run.cost for run in runs if run.config.model.layers == 4)
     assert 15 * sum(run.cost for run in runs) / one < 9.5 * 60, "with 15 s for a run of 4 layers"
     assert "reclor-tune-standard-n4-lr3e-4-enc3e-5-drop0.4-warm0.3-seed1" in {run.name for run in runs}
+
+
+def test_runs_can_be_sent_to_another_process(tmp_path: Path) -> None:
+    """They take the folder along and not what is in it, which is read there once for all of them."""
+    for split, count in (("train", 24), ("val", 8)):
+        (tmp_path / f"{split}.json").write_text(json.dumps([asdict(example) for example in made_up(count)]))
+    runs = runs_of("main", ReadingSource(tmp_path), command="a command")
+    packed = pickle.dumps(runs)
+    assert made_up(1)[0].context.encode() not in packed
+    sent = pickle.loads(packed)
+    assert sent[0].train.source is sent[-1].train.source
+    assert [(run.key, run.train.config, run.train.name, run.train.command) for run in sent] == [
+        (run.key, run.config, f"{run.experiment}-{run.variant}", "a command") for run in runs
+    ]
+    assert sent[0].train.source.data == ReadingSource(tmp_path).data
+    assert pickle.loads(pickle.dumps(SOURCE)).data == SOURCE.data, "what came from no folder goes along"
+
+
+def test_runs_at_once_come_to_what_they_come_to_in_turn(tmp_path: Path) -> None:
+    for split, count in (("train", 24), ("val", 8)):
+        (tmp_path / f"{split}.json").write_text(json.dumps([asdict(example) for example in made_up(count)]))
+    base = replace(smoke(), encoder=str(encoder_folder()), model=replace(smoke().model, max_tokens=48, dim=32))
+    for out, at_once in (("turn", 1), ("once", 2)):
+        runs = runs_of("main", ReadingSource(tmp_path), base=base, seeds=1)
+        run_sweep(runs, tmp_path / out, at_once=at_once, console=Console(quiet=True))
+    in_turn, at_once = ({each["name"]: each for each in read_sweep(tmp_path / out)} for out in ("turn", "once"))
+    assert len(in_turn) == len(at_once) == 3
+    for name, content in in_turn.items():
+        assert content["metrics"]["val_loss"] == at_once[name]["metrics"]["val_loss"]
+        assert content["curve"] == at_once[name]["curve"]
 
 
 def test_what_was_chosen_holds_from_its_depth_on(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -112,6 +112,14 @@ def test_a_changed_run_has_another_key(changes: dict[str, Any], trained: Trained
     assert replace(run, experiment="other", variant="other", cost=9.0).key == run.key
 
 
+def test_runs_that_differ_have_names_that_differ(trained: Trained, tmp_path: Path) -> None:
+    run = trained.run(2)
+    sweep([run, run], tmp_path)
+    assert trained.names == ["toy-n2-seed1"]
+    with pytest.raises(ConfigError, match=r"two runs that differ are called toy-n2-seed1: give each variant a name"):
+        sweep([run, replace(run, config=Toy(layers=3))], tmp_path)
+
+
 def test_a_changed_configuration_is_trained_anew_and_said(trained: Trained, tmp_path: Path) -> None:
     sweep([trained.run(2)], tmp_path)
     changed = replace(trained.run(2), config=Toy(layers=3))
@@ -138,6 +146,39 @@ def test_a_run_of_another_experiment_is_reused(trained: Trained, tmp_path: Path)
     assert not stale.exists(), "its numbers are of another configuration"
     assert "another experiment has trained it since" in shown
     assert len(read_sweep(tmp_path)) == 2
+
+
+def test_the_result_of_plain_training_is_reused(trained: Trained, tmp_path: Path) -> None:
+    plain = {"config": {"layers": 2}, "seed": 1, "data_hash": "data", "metrics": {"accuracy": 7.0}, "wall_seconds": 3.0}
+    write_json(tmp_path / "by-hand.json", plain)
+    outcomes, shown = sweep([trained.run(2), trained.run(3), trained.run(2, seed=2)], tmp_path)
+    assert trained.names == ["toy-n3-seed1", "toy-n2-seed2"]
+    assert (outcomes[0].state, outcomes[0].value, outcomes[0].seconds) == (State.FINISHED, 7.0, 3.0)
+    assert "3 finished" in shown
+    assert read_json(tmp_path / "by-hand.json") == plain
+    assert len(read_sweep(tmp_path)) == 2, "no sweep wrote it"
+
+
+def test_a_field_added_with_a_default_trains_nothing_anew(trained: Trained, tmp_path: Path) -> None:
+    sweep([trained.run(2), trained.run(4)], tmp_path)
+
+    @dataclass(frozen=True)
+    class Newer(Toy):
+        heads: int = 8
+
+    later = [replace(trained.run(layers), config=Newer(layers, 1, heads)) for layers, heads in ((2, 8), (4, 16))]
+    outcomes, shown = sweep(later, tmp_path)
+    assert trained.names == ["toy-n2-seed1", "toy-n4-seed1", "toy-n4-seed1"]
+    assert [each.value for each in outcomes] == [20.0, 40.0]
+    assert "toy-n4-seed1: configuration or data have changed" in shown
+    assert "toy-n2-seed1: configuration or data have changed" not in shown
+
+
+def test_data_that_change_during_a_sweep_are_no_result(trained: Trained, tmp_path: Path) -> None:
+    changed = trained.run(2, train=lambda folder, resume: {**result(1.0), "data_hash": "other"})
+    outcomes, shown = sweep([changed], tmp_path)
+    assert outcomes[0].state is State.FAILED
+    assert "the data are others than when the sweep began" in shown
 
 
 def test_a_run_that_diverged_is_a_result(trained: Trained, tmp_path: Path) -> None:

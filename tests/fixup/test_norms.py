@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, IterableDataset
 
 from dtfixup.errors import InputNormError
-from dtfixup.fixup import InputNorm, measure_input_norm
+from dtfixup.fixup import InputNorm, MuChoice, measure_input_norm
 from dtfixup.transformer import StackConfig, TransformerStack
 
 D = 4
@@ -351,3 +351,12 @@ def test_an_additive_mask_is_refused_and_not_taken_the_wrong_way_round(padded) -
     x, keep = padded
     with pytest.raises(InputNormError, match="must hold True or 1 for real vectors"):
         measure([(x, torch.where(keep, 0.0, -1e9))], keep=1)
+
+
+def test_other_numbers_can_stand_in_for_mu() -> None:
+    measured = InputNorm(max=8.0, p99=6.0, mean=4.0, vectors=9, batches=2, padding_left_out=True)
+    chosen = {choice.value: choice.of(measured) for choice in MuChoice}
+    found = {name: float(norm) for name, norm in chosen.items()}
+    assert found == {"max": 8.0, "p99": 6.0, "mean": 4.0, "10 max": 80.0, "0.1 max": 0.8}
+    assert chosen["max"] == measured
+    assert all((norm.vectors, norm.padding_left_out) == (9, True) for norm in chosen.values())

@@ -16,7 +16,8 @@ from dtfixup.encoders.load import minilm_path
 from dtfixup.errors import CheckpointError, ConfigError, DataError
 from dtfixup.experiments.sql_run import train_sql
 from dtfixup.files import read_json, write_json
-from dtfixup.fixup import STRATEGIES
+from dtfixup.fixup import STRATEGIES, MuChoice
+from dtfixup.fixup.scaling import relation_factor
 from dtfixup.sql.batch import Order
 from dtfixup.sql.compact import pack_model
 from dtfixup.sql.decoding import decode, exact_metrics
@@ -110,6 +111,29 @@ def test_every_strategy_initialises_and_takes_a_step(strategy: str, tmp_path: Pa
     result = fit(task, config.training, tmp_path, stop_after=1)
     assert result.steps == 1
     assert bool(result.watched) == (strategy == "dt-fixup")
+
+
+def test_another_mu_changes_where_weights_start_and_nothing_else() -> None:
+    """Ten times too large: factors a tenth as large or so, the same limit, the same everything outside the stack."""
+    model = replace(CONFIG, stream_limit=2.0)
+    tasks = [task_of(replace(TINY, model=model, mu=choice)) for choice in (MuChoice.MAX, MuChoice.TOO_LARGE)]
+    reports = [task.initialise(torch.Generator().manual_seed(1)) for task in tasks]
+    (usual, large), (usual_report, large_report) = ([task.model for task in tasks], reports)
+    assert usual_report is not None
+    assert large_report is not None
+    assert usual_report.input_norm is not None
+    mu = usual_report.input_norm
+    assert large_report.input_norm == pytest.approx(10 * mu)
+    assert usual.stack.limit is not None
+    assert large.stack.limit is not None
+    assert float(usual.stack.limit.longest) == float(large.stack.limit.longest) == pytest.approx(2 * mu)
+    ratio = relation_factor(2, 10 * mu) / relation_factor(2, mu)
+    others = dict(large.named_parameters())
+    scaled = {row.name for row in usual_report.tensors if row.factor != 1}
+    assert len(scaled) == 2 * 5, "value, output, two of the MLP and relation values, in each layer"
+    for name, parameter in usual.named_parameters():
+        is_scaled = name.removeprefix("stack.") in scaled
+        torch.testing.assert_close(others[name], parameter * (ratio if is_scaled else 1.0))
 
 
 def test_databases_held_out_are_not_trained_on() -> None:

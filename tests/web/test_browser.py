@@ -1,14 +1,12 @@
 """The page in a real browser, with a small model and with all other machines out of reach."""
 
-import os
-import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Error, Page, Route, expect, sync_playwright
+from playwright.sync_api import Browser, Error, Page, Route, expect
 
 from ..sql.asked import tiny_run
 from .processes import Served, serving
@@ -20,21 +18,6 @@ HOSTILE = "<img src=x onerror=window.harmed=1>"
 PHONE = {"width": 390, "height": 844}
 SCREEN = {"width": 1280, "height": 900}
 expect.set_options(timeout=30_000)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """Debian's Chromium; where it is not installed a reason to skip, or in CI a failure."""
-    program = os.environ.get("DTFIXUP_CHROMIUM") or shutil.which("chromium")
-    if program is None:
-        if os.environ.get("CI") == "true":
-            pytest.fail("CI=true needs a browser: apt-get install chromium")
-        pytest.skip("chromium is not installed: apt-get install chromium, or set DTFIXUP_CHROMIUM")
-    with sync_playwright() as playwright:
-        # Chromium's sandbox does not run as root, which is what a container's only user often is.
-        opened = playwright.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-gpu"])
-        yield opened
-        opened.close()
 
 
 @pytest.fixture(scope="module")

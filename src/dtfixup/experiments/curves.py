@@ -12,18 +12,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, stdev
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dtfixup.errors import DataError
 from dtfixup.files import read_json, write_atomically
 from dtfixup.fixup import STRATEGIES
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 TITLES = {"exact": "exact match"}
 COLOURS = {name: f"C{place}" for place, name in enumerate(STRATEGIES)}
 """Each strategy has one, in all pictures where it is a line's name."""
 _GREY = "0.35"
-_LABEL_SHARE = 0.085
-"""Least distance of two labels, as a share of the axis: two lines of small text."""
+_LABEL_INCHES = 0.374
+"""Least distance of two labels beside their lines: two lines of small text."""
 
 
 @dataclass(frozen=True)
@@ -104,18 +107,38 @@ def draw_panels(
         ylabel: what it is.
         level: what guessing gives: a dotted line.
     """
+    bands = {
+        title: [band_of(name, [read_curve(file, metric) for file in files]) for name, files in lines.items()]
+        for title, lines in panels.items()
+    }
+    figure = panels_figure(bands, ylabel=ylabel, level=level, size=(1.2 + 2.6 * len(panels), 3.8))
+    return write_atomically(out, lambda temporary: figure.savefig(temporary, dpi=130, format="png"))
+
+
+def panels_figure(
+    panels: Mapping[str, Sequence[Band]],
+    *,
+    ylabel: str,
+    level: float | None = None,
+    columns: int | None = None,
+    size: tuple[float, float],
+) -> "Figure":
+    """Bands against the epoch, a panel for each title: all in one row, or so many columns; `size` is in inches."""
     from matplotlib.figure import Figure
 
     if not panels:
         raise DataError("there is no result file to draw")
-    names = list(dict.fromkeys(name for lines in panels.values() for name in lines))
-    figure = Figure(figsize=(1.2 + 2.6 * len(panels), 3.8), layout="constrained")
-    axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
+    names = list(dict.fromkeys(band.label for bands in panels.values() for band in bands))
+    figure = Figure(figsize=size, layout="constrained")
+    columns = min(columns or len(panels), len(panels))
+    grid = figure.subplots(-(-len(panels) // columns), columns, sharey=True, squeeze=False)
+    axes = list(grid.flat)
+    for spare in axes[len(panels) :]:
+        spare.set_visible(False)
     drawn: dict[str, Any] = {}
-    for axis, (title, lines) in zip(axes, panels.items(), strict=True):
-        for name, files in lines.items():
-            band = _band(name, [read_curve(file, metric) for file in files])
-            drawn[name] = _draw_band(axis, band, COLOURS.get(name, _GREY))
+    for axis, (title, bands) in zip(axes, panels.items(), strict=False):
+        for band in bands:
+            drawn[band.label] = _draw_band(axis, band, COLOURS.get(band.label, _GREY))
         if level is not None:
             axis.axhline(level, color="0.55", lw=1.0, ls=":")
         axis.set_title(title, fontsize=11)
@@ -124,9 +147,11 @@ def draw_panels(
         axis.xaxis.get_major_locator().set_params(integer=True)
         axis.grid(alpha=0.3)
         axis.spines[["top", "right"]].set_visible(False)
-    axes[0].set_ylabel(ylabel)
+    axes[0].set_ylim(bottom=0)
+    for row in grid:
+        row[0].set_ylabel(ylabel)
     figure.legend([drawn[name] for name in names], names, loc="outside lower center", ncols=len(names), frameon=False)
-    return write_atomically(out, lambda temporary: figure.savefig(temporary, dpi=130, format="png"))
+    return figure
 
 
 def _draw_band(axis: Any, band: Band, colour: str) -> Any:
@@ -165,23 +190,42 @@ def draw_depths(
         chance: what guessing gives: a dotted line.
         title: of the picture.
     """
+    figure = depth_figure(lines, ylabel=ylabel, baseline=baseline, chance=chance, title=title)
+    return write_atomically(out, lambda temporary: figure.savefig(temporary, dpi=130, format="png"))
+
+
+def depth_figure(
+    lines: Sequence[DepthLine],
+    *,
+    ylabel: str,
+    baseline: tuple[str, Sequence[float]] | None = None,
+    chance: float | None = None,
+    title: str = "",
+    paper: Sequence[DepthLine] = (),
+    size: tuple[float, float] = (8.0, 4.4),
+) -> "Figure":
+    """What `draw_depths` writes, and means of others as dashed lines behind it; `size` is in inches."""
     from matplotlib.figure import Figure
 
     if not lines:
         raise DataError("there is no run with new layers to draw")
-    figure = Figure(figsize=(8.0, 4.4), layout="constrained")
+    figure = Figure(figsize=size, layout="constrained")
     axis = figure.subplots()
-    depths = sorted({depth for line in lines for depth in line.values})
+    depths = sorted({depth for line in (*lines, *paper) for depth in line.values})
     named = []
+    for line in paper:
+        means = [fmean(line.values[depth]) for depth in sorted(line.values)]
+        style: dict[str, Any] = {"marker": "o", "ms": 4, "mfc": "none", "ls": "--", "lw": 1.2, "alpha": 0.75}
+        axis.plot(sorted(line.values), means, color=COLOURS.get(line.label, _GREY), **style)
     for place, line in enumerate(lines):
         colour = COLOURS.get(line.label, _GREY)
         _draw_line(axis, line, colour, shift=1 + 0.03 * (place - (len(lines) - 1) / 2))
         last = fmean(line.values[max(line.values)])
         named.append((f"{line.label}\n{last:.1f} %", last, colour))
     if baseline is not None:
-        level, deviation = fmean(baseline[1]), _deviation(baseline[1])
+        level, around = fmean(baseline[1]), deviation(baseline[1])
         axis.axhline(level, color=_GREY, lw=1.4, ls="--")
-        axis.axhspan(level - deviation, level + deviation, color=_GREY, alpha=0.12, lw=0)
+        axis.axhspan(level - around, level + around, color=_GREY, alpha=0.12, lw=0)
         named.append((f"{baseline[0]}\n{level:.1f} %", level, _GREY))
     if chance is not None:
         axis.axhline(chance, color="0.55", lw=1.0, ls=":")
@@ -196,7 +240,7 @@ def draw_depths(
     axis.grid(alpha=0.3)
     axis.spines[["top", "right"]].set_visible(False)
     _label_ends(axis, named)
-    return write_atomically(out, lambda temporary: figure.savefig(temporary, dpi=130, format="png"))
+    return figure
 
 
 def _draw_line(axis: Any, line: DepthLine, colour: str, shift: float) -> None:
@@ -205,22 +249,27 @@ def _draw_line(axis: Any, line: DepthLine, colour: str, shift: float) -> None:
     at, columns = [shift * depth for depth in depths], [line.values[depth] for depth in depths]
     means = [fmean(column) for column in columns]
     axis.plot(at, means, marker="o", ms=5, lw=2.6 if line.label == "dt-fixup" else 1.8, color=colour)
-    axis.errorbar(at, means, [_deviation(column) for column in columns], fmt="none", ecolor=colour, capsize=4)
+    axis.errorbar(at, means, [deviation(column) for column in columns], fmt="none", ecolor=colour, capsize=4)
     dots = [(x, value) for x, column in zip(at, columns, strict=True) for value in column]
     axis.scatter(*zip(*dots, strict=True), s=9, color=colour, alpha=0.45, lw=0)
 
 
-def _deviation(values: Sequence[float]) -> float:
+def deviation(values: Sequence[float]) -> float:
+    """Of a sample; 0 for one value."""
     return stdev(values) if len(values) > 1 else 0.0
 
 
 def read_curve(path: str | Path, metric: str) -> Curve:
     """One metric of a result file, or an error that says what the file lacks."""
-    content = read_json(path)
+    return curve_of(read_json(path), path, metric)
+
+
+def curve_of(content: Any, path: str | Path, metric: str) -> Curve:
+    """The same of a file that is read already; `path` is for errors."""
     curve = content.get("curve") if isinstance(content, dict) else None
     if not curve:
         raise DataError(f"{path} has no curve: give result files of training runs that were evaluated on the way")
-    settings = _flat(content.get("config", {}))
+    settings = flat(content.get("config", {}))
     for name in ("model.strategy", "model.layers", "training.seed"):
         if name not in settings:
             raise DataError(f"{path} does not say {name} in its config: it is no result of dtfixup sql train")
@@ -247,7 +296,7 @@ def bands_of(curves: Sequence[Curve]) -> list[Band]:
     for curve in curves:
         groups.setdefault(json.dumps(curve.settings, sort_keys=True), []).append(curve)
     labels = labels_of([members[0].settings for members in groups.values()])
-    return [_band(label, members) for label, members in zip(labels, groups.values(), strict=True)]
+    return [band_of(label, members) for label, members in zip(labels, groups.values(), strict=True)]
 
 
 def labels_of(configurations: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -290,7 +339,8 @@ def spread(places: Sequence[float], gap: float) -> list[float]:
     return found
 
 
-def _band(label: str, members: Sequence[Curve]) -> Band:
+def band_of(label: str, members: Sequence[Curve]) -> Band:
+    """The mean of runs that differ by their seed, evaluated after the same epochs."""
     twice = [seed for seed, count in Counter(curve.seed for curve in members).items() if count > 1]
     if twice:
         paths = " and ".join(str(curve.path) for curve in members if curve.seed == twice[0])
@@ -316,7 +366,7 @@ def _title(bands: Sequence[Band]) -> str:
 def _label_ends(axis: Any, named: Sequence[tuple[str, float, str]]) -> None:
     """Text, value and colour of each line beside its end: colours of a legend are hard to tell apart."""
     low, high = axis.get_ylim()
-    places = spread([value for _, value, _ in named], _LABEL_SHARE * (high - low))
+    places = spread([value for _, value, _ in named], _LABEL_INCHES / axis.figure.get_figheight() * (high - low))
     for (text, _, colour), place in zip(named, places, strict=True):
         axis.annotate(
             text,
@@ -336,11 +386,12 @@ def _end(band: Band) -> tuple[float, float]:
     return known[-1] if known else (band.epochs[-1], 0.0)
 
 
-def _flat(config: Mapping[str, Any], before: str = "") -> dict[str, Any]:
+def flat(config: Mapping[str, Any], before: str = "") -> dict[str, Any]:
+    """Nested fields by their names with dots."""
     found: dict[str, Any] = {}
     for name, value in config.items():
         if isinstance(value, Mapping):
-            found |= _flat(value, f"{before}{name}.")
+            found |= flat(value, f"{before}{name}.")
         else:
             found[f"{before}{name}"] = value
     return found

@@ -7,6 +7,7 @@ bare GPU box.
 
 import math
 import time
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -28,12 +29,22 @@ PREDICTIONS = "predictions.jsonl"
 
 
 class ReadingSource:
-    """Examples for several runs, read once and tokenised once for each way to tokenise them."""
+    """Examples for several runs, read once and tokenised once for each way to tokenise them.
+
+    Another process gets the name of the folder or file, and reads it there when it is needed.
+    """
 
     def __init__(self, data: str | Path | ReadingData) -> None:
-        self.data = data if isinstance(data, ReadingData) else read_data(data)
+        self._given = data if isinstance(data, ReadingData) else Path(data).absolute()
         self._tokens: dict[tuple[str, int, bool], ReadingTokens] = {}
         self._tokenizer_sha256: dict[str, str] = {}
+
+    @cached_property
+    def data(self) -> ReadingData:
+        return self._given if isinstance(self._given, ReadingData) else read_data(self._given)
+
+    def __reduce__(self) -> tuple[type["ReadingSource"], tuple[Path | ReadingData]]:
+        return ReadingSource, (self._given,)
 
     def task(self, config: ReadingRunConfig, device: torch.device) -> ReadingTask:
         """The task of one run; its encoder is its own, since training changes it."""

@@ -60,7 +60,7 @@ CHOSEN: Mapping[str, Mapping[int, Settings]] = {
 """For each strategy, from which depth on to train with which settings."""
 
 _RATES = (1e-4, 3e-4, 6e-4)
-_GRID: Sequence[tuple[str, int, Sequence[Settings]]] = (
+GRID: Sequence[tuple[str, int, Sequence[Settings]]] = (
     (NO_LAYERS, 0, [Settings(encoder_rate=rate, warmup=0.1) for rate in (1e-5, 3e-5, 1e-4)]),
     ("dt-fixup", 4, [Settings(rate, dropout=dropout) for rate, dropout in product(_RATES, (0.1, 0.4))]),
     (
@@ -112,6 +112,24 @@ def runs_of(
 
 
 @dataclass(frozen=True)
+class TrainReading:
+    """Trains one configuration; a `Run.train` that can be sent to another process."""
+
+    config: ReadingRunConfig
+    source: ReadingSource
+    name: str
+    command: str
+
+    def __call__(self, folder: Path, resume: bool) -> Content | None:
+        quiet = Console(quiet=True)
+        done = train_reading(
+            self.config, self.source, folder, name=self.name, command=self.command, resume=resume, console=quiet
+        )
+        content: Content | None = read_json(folder / RESULT) if done.metrics else None
+        return content
+
+
+@dataclass(frozen=True)
 class _Maker:
     source: ReadingSource
     base: ReadingRunConfig
@@ -143,32 +161,20 @@ class _Maker:
         return [
             tuning._run(TUNE, strategy, layers, settings, seed)
             for seed in range(TUNE_SEED, TUNE_SEED + (seeds or 1))
-            for strategy, layers, grid in _GRID
+            for strategy, layers, grid in GRID
             for settings in grid
         ]
 
     def _run(self, experiment: str, strategy: str, layers: int, settings: Settings, seed: int) -> Run:
         config = configure(self.base, strategy, layers, settings, seed, len(self.source.data.train))
-        variant = strategy.replace(" ", "-") if strategy == NO_LAYERS else f"{strategy}-n{layers}"
-        if experiment == TUNE:
-            rates = f"lr{_short(settings.learning_rate)}-enc{_short(settings.encoder_rate)}"
-            variant += f"-{rates}-drop{settings.dropout:g}-warm{settings.warmup:g}"
-
-        def train(folder: Path, resume: bool) -> Content | None:
-            name, quiet = f"{experiment}-{variant}", Console(quiet=True)
-            done = train_reading(
-                config, self.source, folder, name=name, command=self.command, resume=resume, console=quiet
-            )
-            content: Content | None = read_json(folder / RESULT) if done.metrics else None
-            return content
-
+        variant = variant_of(strategy, layers, settings if experiment == TUNE else None)
         return Run(
             experiment,
             variant,
             seed,
             config,
             self.source.data.data_hash,
-            train,
+            TrainReading(config, self.source, f"{experiment}-{variant}", self.command),
             metric="held_out_accuracy" if config.hold_out else "val_accuracy",
             cost=(_ENCODER_COST + layers) * config.training.epochs,
             command=self.command,
@@ -193,6 +199,19 @@ def configure(
             update=replace(training.update, learning_rate=settings.learning_rate),
         ),
     )
+
+
+def variant_of(strategy: str, layers: int, settings: Settings | None = None) -> str:
+    """What files call a strategy at a depth, and the settings where they are what differs.
+
+    >>> variant_of("standard", 4, Settings(warmup=0.1)), variant_of(NO_LAYERS, 0)
+    ('standard-n4-lr3e-4-enc3e-5-drop0.4-warm0.1', 'no-new-layers')
+    """
+    name = strategy.replace(" ", "-") if strategy == NO_LAYERS else f"{strategy}-n{layers}"
+    if settings is None:
+        return name
+    rates = f"lr{_short(settings.learning_rate)}-enc{_short(settings.encoder_rate)}"
+    return f"{name}-{rates}-drop{settings.dropout:g}-warm{settings.warmup:g}"
 
 
 def _short(rate: float) -> str:

@@ -120,14 +120,23 @@ def summarise(contents: Iterable[Content]) -> Summary:
         raise DataError("there is no finished run of main or depth here: train some with dtfixup reading depth")
     metrics = finished[0]["metrics"]
     chance, questions = metrics["chance"], metrics["evaluated_examples"]
-    share = chance / 100
-    limit = chance + 100 * _ERRORS * math.sqrt(share * (1 - share) / questions)
+    limit = chance_limit(chance, questions)
     groups: dict[tuple[int, int], list[Content]] = {}
     for run in runs:
         groups.setdefault((run["config"]["model"]["layers"], _ORDER.index(_strategy(run))), []).append(run)
     cells = tuple(_cell(groups[key], chance, limit) for key in sorted(groups))
     config = finished[0]["config"]
     return Summary(cells, chance, limit, questions, config["encoder"], config["training"]["epochs"])
+
+
+def chance_limit(chance: float, questions: int) -> float:
+    """The highest accuracy that is taken for chance.
+
+    >>> round(chance_limit(25.0, 500), 1)
+    30.8
+    """
+    share = chance / 100
+    return chance + 100 * _ERRORS * math.sqrt(share * (1 - share) / questions)
 
 
 def tune_rows(contents: Iterable[Content]) -> list[tuple[str, ...]]:

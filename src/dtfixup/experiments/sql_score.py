@@ -99,11 +99,11 @@ def score_run(
         workers: processes that run queries; one for every core by default.
         show_progress: show bars.
     """
-    content = _read_result(result, split)
+    content = read_result(result, split)
     examples = dataset.split(split)
     queries = read_beams(beams, len(examples))
     judged = judge_beams(examples, queries, dataset, show_progress=show_progress)
-    _require_same(content["metrics"], summarise(each[0] for each in judged), split, result, beams)
+    require_same(content["metrics"], summarise(each[0] for each in judged), split, result, beams)
     scores = run_beams(
         examples, queries, judged, dataset, variants=variants, workers=workers, show_progress=show_progress
     )
@@ -244,7 +244,8 @@ def _level(scores: Sequence[ExampleScore]) -> LevelScore:
     )
 
 
-def _read_result(path: Path, split: str) -> dict[str, Any]:
+def read_result(path: Path, split: str) -> dict[str, Any]:
+    """The result file of a run that was evaluated on a split."""
     content = read_json(path)
     metrics = content.get("metrics") if isinstance(content, dict) else None
     if not isinstance(metrics, dict):
@@ -258,7 +259,8 @@ def _read_result(path: Path, split: str) -> dict[str, Any]:
     return content
 
 
-def _require_same(metrics: Mapping[str, Any], exact: Summary, split: str, result: Path, beams: Path) -> None:
+def require_same(metrics: Mapping[str, Any], exact: Summary, split: str, result: Path, beams: Path) -> None:
+    """The queries of `beams` have the exact match that the run's metrics tell, level by level."""
     for name, level in exact.levels.items():
         if not level.count:
             continue

@@ -1,115 +1,83 @@
-"""Many training runs, one after the other, in one process that may end at any time.
+"""Many training runs on one machine, in turn or several at once, by a process that may end at any time.
 
 In: an ordered list of `Run`s. Out: one file for each, `<out>/<experiment>-<variant>-seed<k>.json`, written whole or not
 at all: its result, or why it has none. The same call again goes on where the last one ended, however it ended: a run is
-known by a hash of its configuration and data, so what is finished is not repeated, under whatever experiment's name it
-was trained, and what has changed is trained anew.
+known by its configuration and data (`run_identity.py`), so what is finished is not repeated, under whatever
+experiment's name or by whichever command it was trained, and what has changed is trained anew.
 
 One process at a time: a sweep locks its folders by `flock`, so it runs on Linux and macOS, as the training engine does.
 """
 
 import fcntl
-import gc
-import hashlib
-import json
 import math
-import os
-import re
-import shutil
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from dataclasses import dataclass
-from enum import StrEnum
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
 
-import torch
 from rich import get_console
 from rich.console import Console, JustifyMethod
 from rich.live import Live
 from rich.table import Table
 
-from dtfixup.errors import ConfigError, DivergedError, TrainingError
-from dtfixup.experiments.provenance import commit, hardware
-from dtfixup.files import read_json, write_json
-from dtfixup.training.checkpoint import Checkpoints
-from dtfixup.training.config import to_json
+from dtfixup.errors import ConfigError
+from dtfixup.experiments.mps import mps_daemon
+from dtfixup.experiments.run_identity import SETTLED, Content, Settled, State, find_result, same_run, state_of
+from dtfixup.experiments.runs import Run, train_one, write_lost
+from dtfixup.experiments.workers import Crew, Lost
+from dtfixup.files import read_json
+from dtfixup.training.signals import StopSignals
 
-Content = Mapping[str, Any]
-_STARTED = "sweep.json"  # in a run's folder: whose it is
+__all__ = [
+    "SETTLED",
+    "Content",
+    "Outcome",
+    "Run",
+    "State",
+    "Sweep",
+    "find_result",
+    "open_sweep",
+    "read_results",
+    "read_sweep",
+    "result_file",
+    "run_sweep",
+    "same_run",
+    "sweep_table",
+    "train_one",
+]
+
 _OUTDATED = "outdated"  # folder beside the result files
 _LOCK = ".sweep.lock"  # stays behind, since removing it could unlock what another process has locked by then
 _FRAME = 8  # lines of the screen that the live table's rows leave to its head and to what was there before
+_HEARING = 0.2  # seconds between two looks at whether a stop was asked for
 
 
-class State(StrEnum):
-    """Where a run of a sweep stands."""
-
-    WAITING = "waiting"
-    RUNNING = "running"
-    FINISHED = "finished"
-    DIVERGED = "diverged"
-    """Training broke: a result as good as any, and not repeated."""
-    FAILED = "failed"
-    """Something else went wrong; repeated by the next call."""
-    LEFT = "left"
-    """It would not have fitted into the time, or a stop was asked for before it."""
-
-
-SETTLED = frozenset({State.FINISHED, State.DIVERGED})
-"""States that the next call does not change."""
-
-
-@dataclass(frozen=True)
-class Run:
-    """One training run of an experiment."""
-
-    experiment: str
-    variant: str
-    seed: int
-    config: Any
-    """Frozen dataclass: all that the run depends on but the data."""
-    data_hash: str
-    train: Callable[[Path, bool], Content | None]
-    """Trains into a folder, from its newest checkpoint if the second argument says so. Returns what the result file
-    shall hold, as JSON has it: `metrics` by name, among them `metric`, and what else there is, such as `curve`. The
-    sweep adds configuration, seconds and origin where they are not there. None if a stop was asked for."""
-    metric: str
-    """The one of the result's metrics to show."""
-    cost: float = 1.0
-    """Time it takes, in proportion to the sweep's other runs."""
-    command: str = ""
-
-    @property
-    def name(self) -> str:
-        return f"{self.experiment}-{self.variant}-seed{self.seed}"
-
-    @property
-    def key(self) -> str:
-        """The same for runs that come to the same."""
-        parts = {"config": to_json(self.config), "seed": self.seed, "data": self.data_hash}
-        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:20]
-
-
-@dataclass
+@dataclass(eq=False)
 class Outcome:
     """A run and what has become of it."""
 
     run: Run
     state: State = State.WAITING
     content: Content | None = None
-    """Of its file, or of the file of another experiment that has trained the same."""
+    """Of its file, or of another file that has the result of the same training."""
     began: float = 0.0
-    """A reading of `time.monotonic()`, while it runs."""
+    """A reading of `time.monotonic()`, once it has begun in this sweep; 0 before."""
 
     @property
     def seconds(self) -> float | None:
         if self.state is State.RUNNING:
             return time.monotonic() - self.began
-        return None if self.content is None else float(self.content["wall_seconds"])
+        found = None if self.content is None else self.content.get("wall_seconds")
+        return None if found is None else float(found)
+
+    @property
+    def whole_seconds(self) -> float:
+        """Those before it was resumed included, where the result tells them."""
+        metrics = {} if self.content is None else self.content["metrics"]
+        return max(self.seconds or 0.0, float(metrics.get("train_seconds") or 0.0))
 
     @property
     def value(self) -> float | None:
@@ -123,10 +91,14 @@ def run_sweep(
     *,
     work: str | Path | None = None,
     budget_seconds: float | None = None,
+    at_once: int = 1,
+    mps: bool = False,
     keep_weights: bool = False,
     console: Console | None = None,
 ) -> list[Outcome]:
     """Train what is not finished yet, in order.
+
+    SIGTERM and Ctrl-C end it after the current update of every run, which is saved.
 
     Args:
         runs: what to train.
@@ -134,72 +106,173 @@ def run_sweep(
         work: folder that runs are trained in, each in one of its own; `<out>/runs` by default.
         budget_seconds: a run is not started if it would take longer than what is left of them, by what the runs before
             it took.
+        at_once: how many runs share the machine; more than one are trained in worker processes, so that a run which
+            ends its process has failed, and the others go on. They must be picklable, and a script that asks for it
+            does so below `if __name__ == "__main__":`.
+        mps: let NVIDIA's Multi-Process Service run for the time of the sweep, so that kernels of runs overlap.
         keep_weights: leave the weights of finished runs in their folders; else only logs and predictions stay.
         console: where the table is shown: a live one on a terminal, a line for each run elsewhere. rich's own console
             by default, on which progress bars of the runs stand below the table.
     """
+    if at_once < 1:
+        raise ConfigError(f"at_once is how many runs to train at the same time, 1 or more; got {at_once}")
+    if mps and at_once == 1:
+        raise ConfigError("MPS is for several runs at once: set at_once to 2 or more, or leave out mps")
+    with open_sweep(runs, out, work, console, at_once=at_once, budget_seconds=budget_seconds) as sweep:
+        if at_once == 1:
+            _train_in_turn(sweep, keep_weights)
+        else:
+            _train_at_once(sweep, keep_weights, mps)
+    return sweep.outcomes
+
+
+def _train_in_turn(sweep: "Sweep", keep_weights: bool) -> None:
+    while (outcome := sweep.next_run()) is not None:
+        sweep.begin(outcome)
+        sweep.end(outcome, *train_one(outcome.run, sweep.out, sweep.work / outcome.run.name, keep_weights))
+        if outcome.state is State.LEFT:
+            break
+
+
+def _train_at_once(sweep: "Sweep", keep_weights: bool, mps: bool) -> None:
+    if not sweep.waiting:
+        return
+    runs, size = [each.run for each in sweep.outcomes], min(sweep.at_once, len(sweep.waiting))
+    with ExitStack() as stack:
+        environment = stack.enter_context(mps_daemon()) if mps else None
+        signals = stack.enter_context(StopSignals())
+        crew = Crew(runs, sweep.out, sweep.work, size, keep_weights=keep_weights, environment=environment)
+        stack.enter_context(crew)
+        while crew.is_busy or (sweep.waiting and not crew.is_stopped):
+            if signals.asked is not None:
+                crew.stop()
+            elif sweep.waiting:
+                crew.replace_lost()
+            while crew.has_idle and (outcome := sweep.next_run()) is not None:
+                sweep.begin(outcome)
+                crew.give(sweep.outcomes.index(outcome))
+            for place, answer in crew.answers(_HEARING):
+                outcome = sweep.outcomes[place]
+                if not isinstance(answer, Lost):
+                    sweep.end(outcome, *answer)
+                elif crew.is_stopped:
+                    sweep.end(outcome, State.LEFT, None)
+                else:
+                    seconds = time.monotonic() - outcome.began
+                    content = write_lost(outcome.run, sweep.out, answer.reason, seconds, answer.hardware)
+                    sweep.end(outcome, State.FAILED, content)
+                if outcome.state is State.LEFT:
+                    crew.stop()
+
+
+@dataclass(eq=False)
+class Sweep:
+    """The runs of one call and what becomes of them, in folders that no other sweep has meanwhile."""
+
+    outcomes: list[Outcome]
+    out: Path
+    work: Path
+    console: Console
+    at_once: int = 1
+    ends: float = math.inf
+    """A reading of `time.monotonic()`."""
+    settled: Settled = field(default_factory=Settled)
+
+    @property
+    def waiting(self) -> list[Outcome]:
+        return [each for each in self.outcomes if each.state is State.WAITING]
+
+    def next_run(self) -> Outcome | None:
+        """The first that is to be trained now: its result is not there, nor on its way, and it fits into the time."""
+        running = {each.run.key for each in self.outcomes if each.state is State.RUNNING}
+        for outcome in self.waiting:
+            self.take_over(outcome)
+            if outcome.state is not State.WAITING or outcome.run.key in running:
+                continue
+            if time.monotonic() + self.expected_seconds(outcome.run) < self.ends:
+                return outcome
+            outcome.state = State.LEFT
+        return None
+
+    def take_over(self, outcome: Outcome) -> None:
+        """What is known of the run already becomes its outcome."""
+        run = outcome.run
+        found = self.settled.find(run.config, run.seed, metric=run.metric, data_hash=run.data_hash)
+        if outcome.state is State.WAITING and found is not None:
+            outcome.state, outcome.content = state_of(found), found
+
+    def begin(self, outcome: Outcome) -> None:
+        outcome.state, outcome.began = State.RUNNING, time.monotonic()
+
+    def end(self, outcome: Outcome, state: State, content: Content | None) -> None:
+        """Note how a run ended; LEFT, without content, where a stop ended it."""
+        outcome.state, outcome.content = state, content
+        if content is not None and state in SETTLED:
+            self.settled.add(content)
+        if content is not None and not self.console.is_terminal:
+            place = self.outcomes.index(outcome) + 1
+            _say(self.console, f"[{place}/{len(self.outcomes)}] {_line(outcome)}")
+
+    def expected_seconds(self, run: Run) -> float:
+        """By the slowest of the runs that this sweep has trained, costs considered.
+
+        Before there is one, by the results it found: if those had the machine for themselves, runs that share it are
+        as many times slower at worst. 0 where there is nothing to go by.
+        """
+        known = [each for each in self.outcomes if each.state is State.FINISHED]
+        here = [each for each in known if each.began]
+        slowest = max((each.whole_seconds / each.run.cost for each in here or known), default=0.0)
+        return run.cost * slowest * (1 if here else self.at_once)
+
+    def say_end(self) -> None:
+        """The table, why runs failed, and what is left."""
+        self.console.print(sweep_table(self.outcomes))
+        for each in self.outcomes:
+            if each.state is State.FAILED and each.content is not None:
+                _say(self.console, f"{each.run.name} failed: {each.content['reason']}")
+        if left := [each for each in self.outcomes if each.state in (State.LEFT, State.WAITING)]:
+            expected = sum(self.expected_seconds(each.run) for each in left) / self.at_once
+            _say(self.console, f"{len(left)} runs are left, about {expected:.0f} s: the same command goes on with them")
+
+
+@contextmanager
+def open_sweep(
+    runs: Sequence[Run],
+    out: str | Path,
+    work: str | Path | None,
+    console: Console | None,
+    *,
+    at_once: int = 1,
+    budget_seconds: float | None = None,
+) -> Iterator[Sweep]:
+    """Lock the folders, take over what is finished and show the table, whoever does the training."""
     out, console = Path(out), console or get_console()
     work = out / "runs" if work is None else Path(work)
+    _require_names(runs)
     with _locked(out, work):
-        outcomes, settled = [Outcome(run) for run in runs], _settled(out)
-        for outcome in outcomes:
-            _take_over(outcome, settled)
+        sweep = Sweep([Outcome(run) for run in runs], out, work, console, at_once, settled=Settled(read_results(out)))
+        for outcome in sweep.outcomes:
+            sweep.take_over(outcome)
             _set_outdated_aside(outcome, out, console)
-        ends = math.inf if budget_seconds is None else time.monotonic() + budget_seconds
-        with _live(outcomes, console):
-            for place, outcome in enumerate(outcomes, start=1):
-                _take_over(outcome, settled)
-                if outcome.state is not State.WAITING:
-                    continue
-                if time.monotonic() + _expected_seconds(outcome.run, outcomes) >= ends:
-                    outcome.state = State.LEFT
-                    continue
-                outcome.state, outcome.began = State.RUNNING, time.monotonic()
-                outcome.state, outcome.content = train_one(outcome.run, out, work / outcome.run.name, keep_weights)
-                if outcome.content is None:
-                    break
-                if outcome.state in SETTLED:
-                    settled[outcome.run.key] = outcome.content
-                if not console.is_terminal:
-                    _say(console, f"[{place}/{len(outcomes)}] {_line(outcome)}")
-    _say_end(console, outcomes)
-    return outcomes
+        if budget_seconds is not None:
+            sweep.ends = time.monotonic() + budget_seconds
+        with _live(sweep.outcomes, console):
+            yield sweep
+    sweep.say_end()
 
 
-def train_one(run: Run, out: Path, folder: Path, keep_weights: bool = False) -> tuple[State, Content | None]:
-    """Train one run in a folder and write its file; LEFT if a stop was asked for. Needs nothing of other runs."""
-    out, folder = out.absolute(), folder.absolute()  # so that errors name them in a form that can be told and cut out
-    started, resume = time.monotonic(), _resumes(run, folder)
-    write_json(folder / _STARTED, {"key": run.key, "name": run.name})
-    found: Content | None
-    try:
-        state, found = State.FINISHED, run.train(folder, resume)
-        if found is not None:
-            _require_result(run, found)
-    except Exception as error:
-        state = State.DIVERGED if isinstance(error, DivergedError) else State.FAILED
-        found = {"metrics": {}, "reason": _reason(error, folder, out, keep_weights)}
-    _free_memory()
-    if found is None:
-        return State.LEFT, None
-    known = {"experiment": run.experiment, "variant": run.variant, "seed": run.seed, "key": run.key}
-    content = {**_record(run, started), **found, **known, "state": state.value}
-    write_json(out / f"{run.name}.json", content)
-    if state in SETTLED and not keep_weights:
-        shutil.rmtree(Checkpoints(folder).folder, ignore_errors=True)
-        for file in folder.glob("*.safetensors"):
-            file.unlink()
-    return state, content
+def read_results(out: str | Path) -> list[Content]:
+    """The JSON objects in the files of a folder, by name of file.
+
+    Names with a dot in front are left alone: what a kill left of a file that was being written, whole or not.
+    """
+    files = sorted(file for file in Path(out).glob("*.json") if not file.name.startswith("."))
+    return [content for content in map(read_json, files) if isinstance(content, dict)]
 
 
 def read_sweep(out: str | Path) -> list[Content]:
-    """The files of sweeps in a folder, by name; other JSON files there are left alone.
-
-    So are names with a dot in front: what a kill left of a file that was being written, whole or not.
-    """
-    files = sorted(file for file in Path(out).glob("*.json") if not file.name.startswith("."))
-    contents = [read_json(file) for file in files]
-    return [each for each in contents if isinstance(each, dict) and {"key", "state", "variant"} <= each.keys()]
+    """Those of `read_results` that sweeps wrote."""
+    return [each for each in read_results(out) if {"key", "state", "variant"} <= each.keys()]
 
 
 def result_file(out: str | Path, content: Content) -> Path:
@@ -222,6 +295,14 @@ def sweep_table(outcomes: Sequence[Outcome], room: int | None = None) -> Table:
         value, seconds = (None if number is None else f"{number:.1f}" for number in (each.value, each.seconds))
         table.add_row(each.run.variant, str(each.run.seed), each.state.value, value, seconds)
     return table
+
+
+def _require_names(runs: Sequence[Run]) -> None:
+    """Runs that differ have files of their own."""
+    keys: dict[str, str] = {}
+    for run in runs:
+        if keys.setdefault(run.name, run.key) != run.key:
+            raise ConfigError(f"two runs that differ are called {run.name}: give each variant a name of its own")
 
 
 @contextmanager
@@ -253,24 +334,15 @@ def _live(outcomes: Sequence[Outcome], console: Console) -> AbstractContextManag
     return Live(get_renderable=draw, console=console, transient=True, refresh_per_second=2)
 
 
-def _settled(out: Path) -> dict[str, Content]:
-    """Results that there are already, by the key of their run."""
-    return {each["key"]: each for each in read_sweep(out) if each["state"] in SETTLED}
-
-
-def _take_over(outcome: Outcome, settled: Mapping[str, Content]) -> None:
-    if outcome.state is State.WAITING and (content := settled.get(outcome.run.key)):
-        outcome.state, outcome.content = State(content["state"]), content
-
-
 def _set_outdated_aside(outcome: Outcome, out: Path, console: Console) -> None:
     """A file of a run's name that is not its result goes to another folder, so that no table takes it for one."""
-    file, name = out / f"{outcome.run.name}.json", outcome.run.name
+    run = outcome.run
+    file, name = out / f"{run.name}.json", run.name
     content = read_json(file) if file.exists() else {}
     known = content if isinstance(content, dict) else {}
     if known.get("state") == State.FAILED:
         _say(console, f"{name}: it had failed ({known.get('reason')}); it is trained anew")
-    elif file.exists() and known.get("key") != outcome.run.key:
+    elif file.exists() and not same_run(known, run.config, run.seed, metric=run.metric, data_hash=run.data_hash):
         then = "it is trained anew" if outcome.state is State.WAITING else "another experiment has trained it since"
         aside = out / _OUTDATED / f"{name}-{known.get('key', 'unknown')}.json"
         aside.parent.mkdir(exist_ok=True)
@@ -279,63 +351,6 @@ def _set_outdated_aside(outcome: Outcome, out: Path, console: Console) -> None:
             console,
             f"{name}: configuration or data have changed since its result was written, which is now in {aside}; {then}",
         )
-
-
-def _resumes(run: Run, folder: Path) -> bool:
-    """Whether the folder holds a checkpoint of this very run; what else is in it is removed."""
-    if (folder / _STARTED).exists() and Checkpoints(folder).saved() and read_json(folder / _STARTED)["key"] == run.key:
-        return True
-    shutil.rmtree(folder, ignore_errors=True)
-    return False
-
-
-def _require_result(run: Run, found: Content) -> None:
-    """What `Run.train` returned can be written, and be shown."""
-    if not isinstance(metrics := found.get("metrics"), Mapping) or run.metric not in metrics:
-        raise TrainingError(f"what {run.name} returned has no {run.metric} in its metrics: let its train return it")
-    json.dumps({**found}, allow_nan=False)
-
-
-def _record(run: Run, started: float) -> dict[str, Any]:
-    """What is known of a run whatever came of it."""
-    config = to_json(run.config)
-    if "encoder" in config:
-        config["encoder"] = Path(config["encoder"]).name  # as in `finish_run`: folders are nobody's business
-    return {
-        "name": f"{run.experiment}-{run.variant}",
-        "command": run.command,
-        "commit": commit(),
-        "data_hash": run.data_hash,
-        "hardware": hardware(),
-        "wall_seconds": round(time.monotonic() - started, 1),
-        "config": config,
-        "curve": [],
-    }
-
-
-def _reason(error: Exception, folder: Path, out: Path, keep_weights: bool) -> str:
-    """What went wrong, without folders of this machine, and without advice about a checkpoint that is removed."""
-    text = str(error) if isinstance(error, DivergedError) else f"{type(error).__name__}: {error}"
-    if isinstance(error, DivergedError) and not keep_weights:
-        text = text.replace(Checkpoints(folder).advice(), "").rstrip()
-    home = Path(os.path.expanduser("~"))  # noqa: PTH111  Path.home() is an error where there is no home
-    named = {home: "~", folder.parent: "WORK", out: "OUT", folder: "RUN"}
-    names = {str(form): name for path, name in named.items() for form in (path, path.resolve()) if form != form.parent}
-    longest_first = "|".join(re.escape(path) for path in sorted(names, key=len, reverse=True))
-    return re.sub(rf"(?<![\w.-])({longest_first})(?!\w|[.-]\w)", lambda found: names[found[0]], text)
-
-
-def _expected_seconds(run: Run, outcomes: Iterable[Outcome]) -> float:
-    """By the slowest of the runs before, costs considered; 0 where there is none."""
-    known = [(each.seconds or 0.0) / each.run.cost for each in outcomes if each.state is State.FINISHED]
-    return run.cost * max(known, default=0.0)
-
-
-def _free_memory() -> None:
-    """What a run held on a GPU, also in the frames of an error, makes room for the next."""
-    gc.collect()
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()
 
 
 def _counts(outcomes: Sequence[Outcome]) -> str:
@@ -347,16 +362,6 @@ def _line(outcome: Outcome) -> str:
     value = "" if outcome.value is None else f"  {outcome.run.metric} {outcome.value:.2f}"
     reason = "" if outcome.content is None else outcome.content.get("reason", "")
     return f"{outcome.run.name}: {outcome.state}{value}  {outcome.seconds or 0:.1f} s  {reason}".rstrip()
-
-
-def _say_end(console: Console, outcomes: Sequence[Outcome]) -> None:
-    console.print(sweep_table(outcomes))
-    for each in outcomes:
-        if each.state is State.FAILED and each.content is not None:
-            _say(console, f"{each.run.name} failed: {each.content['reason']}")
-    if left := [each for each in outcomes if each.state in (State.LEFT, State.WAITING)]:
-        expected = sum(_expected_seconds(each.run, outcomes) for each in left)
-        _say(console, f"{len(left)} runs are left, about {expected:.0f} s: the same command goes on with them")
 
 
 def _say(console: Console, text: str) -> None:

@@ -5,9 +5,9 @@ from dtfixup.fixup.apply import dt_fixup_, initialise_free_
 from dtfixup.fixup.depth_report import DepthReport, DepthRow
 from dtfixup.fixup.diagnostics import depth_check
 from dtfixup.fixup.layers import FixupLayer, LayerWeights, Role, Rows, Weight, register_layer, register_lazily
-from dtfixup.fixup.limits import StreamLimit
+from dtfixup.fixup.limits import StreamLimit, set_limits_
 from dtfixup.fixup.monitor import Monitor, watch
-from dtfixup.fixup.norms import InputNorm, measure_input_norm
+from dtfixup.fixup.norms import InputNorm, MuChoice, measure_input_norm
 from dtfixup.fixup.report import FixupReport, TensorReport
 from dtfixup.fixup.residual import NormPlacement, Residual, SkipKind
 from dtfixup.fixup.strategies import STRATEGIES, Strategy, Warmup, strategy_named
@@ -23,6 +23,7 @@ __all__ = [
     "InputNorm",
     "LayerWeights",
     "Monitor",
+    "MuChoice",
     "NormPlacement",
     "Residual",
     "Role",
@@ -39,6 +40,7 @@ __all__ = [
     "measure_input_norm",
     "register_layer",
     "register_lazily",
+    "set_limits_",
     "strategy_named",
     "watch",
 ]

@@ -6,6 +6,7 @@ Everything outside the given stack stays as it is, bit for bit.
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -27,7 +28,7 @@ from dtfixup.fixup.layers import (
     layers_of,
     modules_of,
 )
-from dtfixup.fixup.limits import StreamLimit
+from dtfixup.fixup.limits import set_limits_
 from dtfixup.fixup.norms import InputNorm, distributed
 from dtfixup.fixup.report import FixupReport, TensorReport
 from dtfixup.fixup.residual import Residual
@@ -64,11 +65,6 @@ def dt_fixup_(
     def factor(layers: int, weights: LayerWeights) -> float:
         return relation_factor(layers, mu) if weights.relation_aware else vanilla_factor(layers, mu)
 
-    def set_limits() -> None:
-        for _, module in modules_of(stack):
-            if isinstance(module, StreamLimit):
-                module.set_(mu)
-
     return initialise_stack_(
         stack,
         factor,
@@ -78,7 +74,7 @@ def dt_fixup_(
         remove_norms=True,
         reinitialise=reinitialise,
         generator=generator,
-        then=set_limits,
+        then=partial(set_limits_, stack, mu),
     )
 
 

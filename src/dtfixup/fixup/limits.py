@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from dtfixup.errors import ConfigError
+from dtfixup.fixup.layers import Stack, modules_of
 
 _NONE = torch.finfo(torch.float32).max
 
@@ -49,3 +50,10 @@ class StreamLimit(nn.Module):
 
     def extra_repr(self) -> str:
         return f"factor={self.factor:g}"
+
+
+def set_limits_(stack: Stack, input_norm: float) -> None:
+    """Tell mu to every limit in the stack."""
+    for _, module in modules_of(stack):
+        if isinstance(module, StreamLimit):
+            module.set_(input_norm)

@@ -9,7 +9,8 @@ import inspect
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from enum import StrEnum
 from typing import Any
 
 import torch
@@ -48,6 +49,30 @@ class InputNorm:
             f"input norm: max {self.max:.4g}, p99 {self.p99:.4g}, mean {self.mean:.4g} "
             f"({self.vectors:,} vectors in {self.batches:,} batches)"
         )
+
+
+class MuChoice(StrEnum):
+    """Which number of an `InputNorm` is taken for mu: the paper's maximum, or another, to see whether it matters."""
+
+    MAX = "max"
+    P99 = "p99"
+    MEAN = "mean"
+    TOO_LARGE = "10 max"
+    TOO_SMALL = "0.1 max"
+
+    def of(self, measured: InputNorm) -> InputNorm:
+        """The norms with the chosen number in place of the largest.
+
+        >>> float(MuChoice.TOO_LARGE.of(InputNorm(max=8.0, p99=6.0, mean=4.0, vectors=9, batches=1)))
+        80.0
+        """
+        others = {
+            MuChoice.P99: measured.p99,
+            MuChoice.MEAN: measured.mean,
+            MuChoice.TOO_LARGE: 10 * measured.max,
+            MuChoice.TOO_SMALL: measured.max / 10,
+        }
+        return replace(measured, max=others.get(self, measured.max))
 
 
 def measure_input_norm(

@@ -14,7 +14,7 @@ from dtfixup.sql.guard_text import Dialect
 from dtfixup.sql.linking import Links
 from dtfixup.sql.links_view import links_content
 from dtfixup.sql.predictions import Prediction
-from dtfixup.sql.schema import Schema
+from dtfixup.sql.schema import Column, Schema, Table
 from dtfixup.sql.tree import Child, Literal, Node
 from dtfixup.sql.value_links import STRONG
 from dtfixup.sql.words import Word, compact, name_lemmas
@@ -135,7 +135,8 @@ def has_link(words: Sequence[Word], links: Links, schema: Schema) -> bool:
         return True
     spelt = [word.text.lower() for word in words if not word.is_mark]
     together = "".join(spelt)
-    for item in (*schema.tables, *schema.columns):
+    items: list[Table | Column] = [*schema.tables, *schema.columns]
+    for item in items:
         name = compact(item.name)
         if len(name) >= _TOLD and name in together:
             return True

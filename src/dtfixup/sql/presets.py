@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from dtfixup.errors import ConfigError
+from dtfixup.fixup import MuChoice
 from dtfixup.sql.batch import Order
 from dtfixup.sql.decoder import DecoderConfig
 from dtfixup.sql.model import ModelConfig
@@ -29,6 +30,8 @@ class SqlSpConfig:
     """Shape of the model."""
     training: TrainingConfig = field(default_factory=TrainingConfig)
     """Schedule."""
+    mu: MuChoice = MuChoice.MAX
+    """What DT-Fixup takes for mu; all but the largest input norm are for comparison."""
     order: Order = Order.SHUFFLED
     """Order of schema items in training; they are read as stored, or grouped, otherwise."""
     splits: str = "train"

@@ -53,6 +53,7 @@ class SqlTask(EncoderTask[SqlSpModel, Shape]):
             ),
             made_of={"data": index["data_hash"], "tokenizer": index["encoder"]["tokenizer_sha256"], **settings},
             uncast=[decoder.recurrent, decoder.query, decoder.output],
+            mu=config.mu,
         )
 
     def assemble(self, example_B: Tensor, shape: Shape) -> Batch:

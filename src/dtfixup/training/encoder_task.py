@@ -14,7 +14,14 @@ import torch
 from torch import Tensor, nn
 
 from dtfixup.errors import CheckpointError
-from dtfixup.fixup import FixupReport, initialise_free_, measure_input_norm, strategy_named
+from dtfixup.fixup import (
+    FixupReport,
+    MuChoice,
+    initialise_free_,
+    measure_input_norm,
+    set_limits_,
+    strategy_named,
+)
 from dtfixup.training.casting import call_cast, cast_names
 from dtfixup.training.plan import BatchPlan, PlannedBatch
 from dtfixup.training.task import ShapeT
@@ -40,6 +47,8 @@ class EncoderTask(ABC, Generic[ModelT, ShapeT]):
         plan: the batches of an epoch.
         made_of: what a checkpoint belongs to: hashes of data and tokenizer, the configuration.
         uncast: modules whose weights keep their precision.
+        mu: what strategies that need the input norm take for it. A limit on the stream is a multiple of the largest
+            norm whatever is chosen: where the weights start is all that a choice changes.
     """
 
     def __init__(
@@ -53,8 +62,9 @@ class EncoderTask(ABC, Generic[ModelT, ShapeT]):
         plan: BatchPlan[ShapeT],
         made_of: Mapping[str, Any],
         uncast: Sequence[nn.Module] = (),
+        mu: MuChoice = MuChoice.MAX,
     ) -> None:
-        self.model, self.plan = model, plan
+        self.model, self.plan, self._mu = model, plan, mu
         self._encoder, self._stack, self._strategy, self._factor = encoder, stack, strategy, encoder_factor
         self._device = next(model.parameters()).device
         leave_untrained(encoder, encoder_factor)
@@ -93,17 +103,20 @@ class EncoderTask(ABC, Generic[ModelT, ShapeT]):
         strategy = strategy_named(self._strategy)
         plan = self.plan_of(_MEASURED_ON_A_GPU if self._device.type == "cuda" else _MEASURED)
         batches = list(plan.epoch(np.random.default_rng(0)))
-        input_norm, is_long = None, len(batches) > _SHOWN
+        measured, is_long = None, len(batches) > _SHOWN
         if strategy.needs_input_norm:
-            input_norm = measure_input_norm(
+            measured = measure_input_norm(
                 self.model, self._stack, batches, forward=lambda _, batch: self.encode(batch), progress=is_long
             )
-        return strategy.initialise_(
+        report = strategy.initialise_(
             self._stack,
-            input_norm=input_norm,
+            input_norm=None if measured is None else self._mu.of(measured),
             profile=lambda: [self.encode(batch) for batch in batches[:_PROFILED]],
             generator=generator,
         )
+        if measured is not None:
+            set_limits_(self._stack, measured.max)
+        return report
 
     def parameter_groups(self) -> Sequence[ParameterGroup]:
         return parameter_groups(self.model, [("encoder", self._encoder, self._factor)])

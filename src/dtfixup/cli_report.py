@@ -1,0 +1,48 @@
+"""The verb that builds the report: a typed function, and jsonargparse makes its options."""
+
+from pathlib import Path
+
+from rich.console import Console
+
+from dtfixup.errors import ConfigError
+
+_console = Console()
+
+
+def report(
+    results: Path = Path("results"),
+    out: Path = Path("report"),
+    data: Path | None = None,
+    beams: Path | None = None,
+    agreement: Path = Path("docs/agreement.md"),
+    budget: str = "gpu",
+    encoder: str | None = None,
+) -> None:
+    """Build one HTML page, and the same as Markdown, of all tables and figures that the results allow.
+
+    Args:
+        results: Folder of the result files.
+        out: Folder for index.html, report.md and the pictures.
+        data: Spider, as downloaded, to show the text of errors; such a page is for your own eyes.
+        beams: Folder in which the runs' beams.jsonl are looked for; runs in the folder of the results by default.
+        agreement: Markdown file that says where the results agree with the paper; left out if it does not exist.
+        budget: Whose runs to show: smoke, gpu or paper.
+        encoder: Encoder of the runs, if it is not the budget's own.
+    """
+    from dtfixup.experiments.cells import Budget
+    from dtfixup.experiments.report import build_report
+    from dtfixup.sql.dataset import open_dataset
+
+    if budget not in set(Budget):
+        raise ConfigError(f"there is no budget {budget!r}: choose one of {', '.join(Budget)}")
+    page, text = build_report(
+        results,
+        out,
+        dataset=None if data is None else open_dataset(data),
+        beams=results / "runs" if beams is None else beams,
+        agreement=agreement,
+        budget=Budget(budget),
+        encoder=encoder,
+    )
+    _console.print(f"page: {page}", soft_wrap=True)
+    _console.print(f"Markdown: {text}", soft_wrap=True)

@@ -1,0 +1,71 @@
+"""`make demo`: five questions to the bundled databases, the score on all bundled questions, and how to go on.
+
+In: a model. Out, on the screen: for each question its SQL, the rows, and a remark where the model is not sure. The
+questions are not of the acceptance set; the model answers them as it is, and a wrong answer is shown like a right one.
+"""
+
+import os
+from pathlib import Path
+
+import torch
+from rich.console import Console
+from rich.padding import Padding
+from rich.syntax import Syntax
+from rich.text import Text
+
+from dtfixup.errors import GuardError
+from dtfixup.experiments.acceptance import Acceptance, accept
+from dtfixup.sql.answer_view import remark, rows_table
+from dtfixup.sql.dataset import open_dataset
+from dtfixup.sql.links_view import shown
+from dtfixup.sql.opened import OpenedDatabase
+from dtfixup.sql.parser import SqlParser, default_model
+from dtfixup.sql.running import run_query
+from dtfixup.sql.sample import sample_folder
+
+QUESTIONS = (
+    ("film_festival", "Which films in French are longer than 100 minutes? Show the title and the runtime."),
+    ("film_festival", "What is the average score of each film? Show the title, the best first."),
+    ("public_library", "How many books are there in each language?"),
+    ("river_ferry", "Which captains have never been on a sailing?"),
+    ("bike_repair", "What are the names of the customers in Utrecht who own an electric bike?"),
+)
+"""Database and question."""
+_ROWS, _DEADLINE = 5, 5.0
+_INDENT = (0, 0, 1, 2)
+
+
+def show_ask_demo(model: str | Path | None, console: Console) -> Acceptance:
+    """Ask, run, show; then ask the acceptance set."""
+    file = Path(default_model() if model is None else model)
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as in `dtfixup sql ask`: two threads gain nothing here
+    torch.set_num_threads(1)
+    parser, dataset = SqlParser.load(file), open_dataset(sample_folder())
+    opened: dict[str, OpenedDatabase] = {}
+    for database, question in QUESTIONS:
+        if database not in opened:
+            opened[database] = OpenedDatabase(dataset.database_file(database))
+        _show_answer(parser, opened[database], database, question, console)
+    found = accept(file, dataset=dataset)
+    for line in (
+        "on your own database:  dtfixup sql ask --database FILE --run",
+        "the page:              dtfixup serve",
+        found.line,
+    ):
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+    return found
+
+
+def _show_answer(parser: SqlParser, database: OpenedDatabase, name: str, question: str, console: Console) -> None:
+    answer = parser.ask(question, database)
+    console.print(Text.assemble((question, "bold"), (f"  {name}, {1000 * answer.timing.total:.0f} ms", "dim")))
+    if (sentence := remark(answer, parser.sure_above)) is not None:
+        console.print(Padding(Text(shown(sentence), "yellow"), (0, 0, 0, 2)))
+    if answer.sql is None:
+        return
+    console.print(Padding(Syntax(shown(answer.sql), "sql", word_wrap=True, background_color="default"), (0, 0, 0, 2)))
+    try:
+        rows = run_query(database.location, answer.sql, deadline=_DEADLINE, max_rows=_ROWS)
+        console.print(Padding(rows_table(rows), _INDENT))
+    except GuardError as error:
+        console.print(Padding(Text(shown(str(error)), "red"), _INDENT))

@@ -1,0 +1,140 @@
+"""Pictures of the report: matplotlib figures as SVG that fits a page, and the bars that `curves.py` does not draw.
+
+Letters stay letters, so that they can be searched, copied and read aloud; identifiers carry the picture's name, so that
+several pictures fit one page; the same values give the same bytes.
+"""
+
+import io
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree
+
+from dtfixup.experiments.curves import deviation
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+WIDTH = 5.0
+"""Inches. Text is then of a readable size on a phone, and not too large on a screen."""
+_SVG, _LINK = "http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"
+_COLOURED = ("style", "fill", "stroke")
+_THEME = {"#000000": "currentColor", "#ffffff": "none", "#595959": "var(--quiet)", "#8c8c8c": "var(--quiet)"}
+_THEME |= {"#b0b0b0": "var(--quiet)"}
+_LINES = ("1f77b4", "ff7f0e", "2ca02c", "d62728", "9467bd", "8c564b", "e377c2", "7f7f7f", "bcbd22", "17becf")
+_THEME |= {f"#{colour}": f"var(--line-{place})" for place, colour in enumerate(_LINES)}  # matplotlib's C0 to C9
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One strategy or choice."""
+
+    values: Sequence[float]
+    """Of every seed; none where no run has one."""
+    colour: str
+    remark: str = ""
+    """Beside the number, or in its place: what failed, or that nothing has run."""
+
+
+def svg_of(name: str, draw: Callable[[], "Figure"]) -> str:
+    """A figure as an <svg> element without fixed size, in matplotlib's own colours."""
+    import matplotlib as mpl
+
+    stream = io.BytesIO()
+    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": name, "font.size": 9.0}):
+        draw().savefig(stream, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
+    root = ElementTree.fromstring(stream.getvalue())
+    for part in list(root):
+        if part.tag == f"{{{_SVG}}}metadata" or part.find(f"{{{_SVG}}}style") is not None:
+            root.remove(part)  # the style is for all elements of a page
+    for size in ("width", "height", "version"):
+        root.attrib.pop(size, None)
+    for part in root.iter():
+        for key, value in part.attrib.items():
+            if key == "id":
+                part.set(key, f"{name}-{value}")
+            elif key in ("clip-path", f"{{{_LINK}}}href"):
+                part.set(key, value.replace("#", f"#{name}-"))
+    ElementTree.register_namespace("", _SVG)
+    ElementTree.register_namespace("xlink", _LINK)
+    return ElementTree.tostring(root, encoding="unicode")
+
+
+def themed(svg: str, label: str) -> str:
+    """The same with the page's colours in place of matplotlib's, and a label for those who do not see it."""
+    root = ElementTree.fromstring(svg)
+    for part in root.iter():
+        for key in _COLOURED:
+            if value := part.get(key):
+                part.set(key, re.sub(r"#[0-9a-f]{6}\b", lambda found: _THEME.get(found[0], found[0]), value))
+    root.set("role", "img")
+    root.set("aria-label", label)
+    return ElementTree.tostring(root, encoding="unicode")
+
+
+def bars_figure(panels: Mapping[str, Mapping[str, Bar]], *, xlabel: str, chance: float | None = None) -> "Figure":
+    """Means as bars with the seeds as dots, by name, a panel for each title, one below the other."""
+    from matplotlib.figure import Figure
+
+    count = sum(len(bars) for bars in panels.values())
+    figure = Figure(figsize=(WIDTH, 0.5 + 0.3 * count + 0.45 * len(panels)), layout="constrained")
+    heights = [len(bars) + 0.6 for bars in panels.values()]
+    axes = figure.subplots(len(panels), 1, squeeze=False, sharex=True, height_ratios=heights)[:, 0]
+    for axis, (title, bars) in zip(axes, panels.items(), strict=True):
+        for place, bar in enumerate(bars.values()):
+            _draw_bar(axis, place, bar)
+        axis.set_yticks(range(len(bars)), list(bars))
+        axis.set_ylim(len(bars) - 0.4, -0.6)
+        axis.set_title(title, fontsize=10, loc="left")
+        if chance is not None:
+            axis.axvline(chance, color="0.55", lw=1.0, ls=":")
+        _tidy(axis, "x")
+    values = [value for bars in panels.values() for bar in bars.values() for value in bar.values]
+    axes[-1].set_xlim(0, 1.25 * max(values, default=1.0))
+    axes[-1].set_xlabel(xlabel)
+    return figure
+
+
+def shares_figure(
+    panels: Mapping[str, Mapping[str, Mapping[str, float]]], shades: Mapping[str, tuple[str, float]], *, ylabel: str
+) -> "Figure":
+    """Percentages of models side by side: title → kind of error → model → share; each model's colour and opacity."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(WIDTH, 3.0), layout="constrained")
+    axes = figure.subplots(1, len(panels), squeeze=False, sharey=True)[0]
+    wide, middle, bars = 0.8 / len(shades), (len(shades) - 1) / 2, {}
+    for axis, (title, kinds) in zip(axes, panels.items(), strict=True):
+        for place, (model, (colour, opacity)) in enumerate(shades.items()):
+            at = [kind + wide * (place - middle) for kind in range(len(kinds))]
+            heights = [shares[model] for shares in kinds.values()]
+            bars[model] = axis.bar(at, heights, wide * 0.92, color=colour, alpha=opacity, lw=0)
+            axis.bar_label(bars[model], fmt="%.0f", fontsize=8, padding=2)
+        axis.set_xticks(range(len(kinds)), list(kinds))
+        axis.set_title(title, fontsize=10)
+        _tidy(axis, "y")
+    highest = max(share for kinds in panels.values() for shares in kinds.values() for share in shares.values())
+    axes[0].set_ylim(0, 1.12 * max(highest, 1.0))
+    axes[0].set_ylabel(ylabel)
+    figure.legend(list(bars.values()), list(bars), loc="outside lower center", ncols=len(bars), frameon=False)
+    return figure
+
+
+def _draw_bar(axis: Any, place: int, bar: Bar) -> None:
+    beside = {"xytext": (6, 0), "textcoords": "offset points", "va": "center", "fontsize": 8}
+    if not bar.values:
+        axis.annotate(bar.remark, (0, place), color="0.35", **beside)
+        return
+    mean, remark = fmean(bar.values), f"\n{bar.remark}" if bar.remark else ""
+    axis.barh(place, mean, 0.7, color=bar.colour, alpha=0.45, lw=0)
+    axis.scatter(bar.values, [place] * len(bar.values), s=12, color=bar.colour, lw=0, zorder=3)
+    text = f"{mean:.1f}" + (f" ± {deviation(bar.values):.1f}" if len(bar.values) > 1 else "")
+    axis.annotate(text + remark, (max(bar.values), place), **beside)
+
+
+def _tidy(axis: Any, along: str) -> None:
+    axis.grid(alpha=0.3, axis=along)
+    axis.set_axisbelow(True)
+    axis.spines[["top", "right"]].set_visible(False)

@@ -1,0 +1,44 @@
+"""Ours: every strategy of the library at N = 8 and 24, on both tasks.
+
+DT-Fixup, the standard and pre-LN have settings that were tuned; the others are trained with the rate of the tuned one
+that is like them and the warm-up that they ask for (`spider.chosen`, `reclor_cells.settings_of`).
+"""
+
+from dtfixup.experiments.cells import TITLES, Budget, Cell, Experiment, seeds_at
+from dtfixup.experiments.reclor_cells import configure as configure_reading
+from dtfixup.experiments.spider import depth_cell
+from dtfixup.fixup import STRATEGIES
+
+_DEPTHS = (24, 8)
+
+
+def peer_cells(budget: Budget) -> list[Cell]:
+    """Both tasks, the deep stacks first."""
+    return [
+        cell
+        for layers in _DEPTHS
+        for strategy in STRATEGIES
+        for cell in (
+            depth_cell(
+                budget, strategy, layers, 2 if layers == _DEPTHS[0] else 1,
+                column=f"Spider, N = {layers}", variant=f"spider-{strategy}-n{layers}",
+            ),
+            Cell(
+                TITLES[strategy],
+                f"ReClor, N = {layers}",
+                f"reclor-{strategy}-n{layers}",
+                configure_reading(budget, strategy, layers, ablation=True),
+                seeds_at(budget, 1),
+            ),
+        )
+    ]  # fmt: skip
+
+
+PEERS = Experiment(
+    "init-peers",
+    "Both tasks: every way to make new layers trainable",
+    "ours",
+    peer_cells,
+    remark="DT-Fixup, standard and pre-LN were tuned. The others have the learning rate of the tuned one that is like "
+    "them (DT-Fixup without layer norms, else standard) and the warm-up that their authors ask for.",
+)

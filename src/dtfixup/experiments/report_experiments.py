@@ -1,0 +1,274 @@
+"""One section of the report for each experiment: its table beside the paper's, its picture, and the command.
+
+In: an `Experiment` and what is there of its cells. Out: a `Section`. Most experiments are a table of their cells; those
+of `_SPECIAL` show something else of the same runs.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from statistics import fmean
+
+from dtfixup.experiments import figures
+from dtfixup.experiments.cells import Budget, Experiment, RunConfig
+from dtfixup.experiments.curves import COLOURS, Band, Curve, DepthLine, band_of, curve_of, depth_figure, panels_figure
+from dtfixup.experiments.paper_numbers import BESIDE, LEVELS, SCHEDULE, TABLE_1, TABLE_3_OURS, PaperTable
+from dtfixup.experiments.reclor import NO_LAYERS
+from dtfixup.experiments.report_cells import (
+    NOT_YET,
+    RECLOR_CHANCE,
+    CellResult,
+    caption_of,
+    counted,
+    files_of,
+    line_name,
+    mean_and_deviation,
+    progress,
+    table_of,
+    unique,
+)
+from dtfixup.experiments.report_document import (
+    Block,
+    Command,
+    Entry,
+    Files,
+    Kind,
+    Note,
+    Picture,
+    Section,
+    Table,
+    labels,
+)
+from dtfixup.experiments.report_measured import level_entry, metric_at, tune_table
+from dtfixup.experiments.result_files import shortly
+from dtfixup.experiments.run_identity import State
+from dtfixup.experiments.spider_curves import LEVEL, epochs_to
+from dtfixup.sql.presets import SqlSpConfig
+
+Found = Sequence[CellResult]
+_DATA = {"spider": "--data spider", "reclor": "--reclor reclor"}
+
+
+def experiment_section(experiment: Experiment, found: Found, budget: Budget) -> Section:
+    """The experiment's table, picture, remark, the paper's other rows, files and command."""
+    caption = _caption(found, budget)
+    make = _SPECIAL.get(experiment.name, _table_blocks)
+    blocks: list[Block] = list(make(found, caption)) if found else []
+    blocks += [Note(experiment.remark)] if experiment.remark else []
+    blocks += [_reference(table) for table in BESIDE.get(experiment.name, ()) if table is not TABLE_1]
+    blocks += _endings(experiment, found, budget)
+    there, planned = progress(found)
+    return Section(experiment.name, experiment.title, experiment.reference, tuple(blocks), there, planned)
+
+
+def _endings(experiment: Experiment, found: Found, budget: Budget) -> list[Block]:
+    files = files_of(found)
+    named: list[Block] = [Files(len(files), shortly(files))] if files else []
+    tasks = {_task(each.cell.config) for each in found}
+    data = "".join(f" {option}" for task, option in _DATA.items() if task in tasks)
+    return [*named, Command(f"dtfixup reproduce {experiment.name} --budget {budget}{data}")]
+
+
+def _caption(found: Found, budget: Budget) -> str:
+    """What differs from the paper, for each task of the table."""
+    parts = {task: [each for each in found if _task(each.cell.config) == task] for task in SCHEDULE}
+    texts = [f"{_measure(part[0])}. {caption_of(part, budget, SCHEDULE[task])}" for task, part in parts.items() if part]
+    if parts["reclor"]:
+        texts.append("On ReClor a run that diverged counts as chance.")
+    ending = (
+        "Mean ± standard deviation over the seeds, after the last epoch; where no run is said to have failed, none did."
+    )
+    return " ".join([*texts, ending])
+
+
+def _measure(each: CellResult) -> str:
+    """Task, metric and split.
+
+    >>> from dtfixup.experiments.cells import Cell
+    >>> _measure(CellResult(Cell("", "", "", SqlSpConfig(hold_out=20), seeds=1), ()))
+    'Spider, exact match in percent on held-out databases of train'
+    """
+    config = each.cell.config
+    if isinstance(config, SqlSpConfig):
+        return f"Spider, exact match in percent on {'held-out databases of train' if config.hold_out else 'dev'}"
+    return f"ReClor, accuracy in percent on {'held-out examples of train' if config.hold_out else 'val'}"
+
+
+def _task(config: RunConfig) -> str:
+    return "spider" if isinstance(config, SqlSpConfig) else "reclor"
+
+
+def _reference(table: PaperTable) -> Table:
+    rows = tuple((*labels([row[0]]), *(Entry(text, Kind.PAPER) for text in row[1:])) for row in table.rows)
+    caption = f"{table.reference} of the paper, not reproducible here. {table.reason}"
+    return Table(table.headings, rows, caption, is_reference=True)
+
+
+def _table_blocks(found: Found, caption: str) -> list[Block]:
+    return [table_of(found, caption)]
+
+
+def _main_blocks(found: Found, caption: str) -> list[Block]:
+    """Tables 1 and 2: the cells are table 2, and the deepest DT-Fixup runs stand in table 1."""
+    fixup = [each for each in found if line_name(each.cell.config) == "dt-fixup"]
+    deepest = max((each.cell.config.model.layers for each in fixup), default=0)
+    rows = [(*labels([row[0]]), *(Entry(text, Kind.PAPER) for text in row[1:])) for row in TABLE_1.rows]
+    for each in fixup:
+        if each.cell.config.model.layers == deepest:
+            encoders = unique(file.encoder for file in each.files) or [each.cell.config.encoder]
+            entry = each.entry()
+            if each.values:
+                entry = replace(entry, text=f"{max(each.values):.1f}", note=f"the best of {each.note}")
+            name = Entry(f"SQL-SP + {', '.join(encoders)} (ours)", Kind.LABEL, each.cell.row)
+            rows.append((name, entry, Entry("", Kind.LABEL)))
+    said = f"Table 1. The paper's rows are not reproducible here. {TABLE_1.reason}"
+    return [Table(TABLE_1.headings, tuple(rows), said), table_of(found, f"Table 2. {caption}")]
+
+
+def _hardness_blocks(found: Found, caption: str) -> list[Block]:
+    """Table 3: one row of the paper's, and ours by exact match and by execution."""
+    rows = [(*labels(["DT-Fixup SQL-SP, exact match"]), *(Entry(text, Kind.PAPER) for text in TABLE_3_OURS))]
+    for each in found:
+        for measure, metric in (("exact match", "dev_exact"), ("execution", "dev_execution")):
+            entries = [level_entry(each.files, metric_at(metric, level)) for level in LEVELS]
+            rows.append((*labels([f"ours, {each.cell.row}, {measure}"]), *entries))
+    return [Table(("Model", *LEVELS), tuple(rows), caption)]
+
+
+def _depth_blocks(found: Found, caption: str) -> list[Block]:
+    """Table 5, drawn as lines too."""
+    blocks: list[Block] = [table_of(found, caption, corner="new layers")]
+    lines = _lines(found, lambda each: each.values)
+    if not lines:
+        return blocks
+    task = _task(found[0].cell.config)
+    alone = [value for each in found if not each.cell.config.model.layers for value in each.values]
+    draw = partial(
+        depth_figure,
+        lines,
+        ylabel="Spider dev: exact match, %" if task == "spider" else "ReClor val: accuracy, %",
+        baseline=(NO_LAYERS, alone) if alone else None,
+        chance=RECLOR_CHANCE if task == "reclor" else None,
+        paper=_lines(found, lambda each: _printed(each.cell.paper)),
+        size=(figures.WIDTH, 3.6),
+    )
+    said = "; ".join(
+        f"{line.label}: "
+        + ", ".join(f"{fmean(values):.1f} at {depth}" for depth, values in sorted(line.values.items()))
+        for line in lines
+    )
+    words = "Ours: solid, with the standard deviation and the seeds as dots. The paper's means: dashed."
+    return [*blocks, Picture(f"{task}-depth", figures.svg_of(f"{task}-depth", draw), said, words)]
+
+
+def _lines(found: Found, values: Callable[[CellResult], Sequence[float]]) -> list[DepthLine]:
+    lines: dict[str, dict[int, Sequence[float]]] = {}
+    for each in found:
+        if (layers := each.cell.config.model.layers) and (numbers := values(each)):
+            lines.setdefault(line_name(each.cell.config), {})[layers] = numbers
+    return [DepthLine(label, by_depth) for label, by_depth in lines.items()]
+
+
+def _printed(paper: str) -> list[float]:
+    """The mean that the paper prints.
+
+    >>> _printed("73.79 ± 0.49"), _printed("failed"), _printed("")
+    ([73.79], [], [])
+    """
+    try:
+        return [float(paper.split()[0])]
+    except (IndexError, ValueError):
+        return []
+
+
+def _curve_blocks(found: Found, caption: str) -> list[Block]:
+    """Figure 2, and the number that it shows."""
+    panels: dict[str, list[Band]] = {}
+    for each in found:
+        if curves := _curves(each):
+            title = f"N = {each.cell.config.model.layers}"
+            panels.setdefault(title, []).append(band_of(line_name(each.cell.config), curves))
+    rows = [(*labels([f"{each.cell.row}, {each.cell.column}"]), *_goal_entries(each)) for each in found]
+    said = (
+        f"The first evaluation with at least {LEVEL:.0f} exact match (greedy, during training), as the mean of the "
+        f"seeds that get there. {caption}"
+    )
+    blocks: list[Block] = [
+        Table(("", f"epochs to {LEVEL:.0f}", "seeds that get there", "at the end"), tuple(rows), said)
+    ]
+    if not panels:
+        return blocks
+    columns = 3 if len(panels) == 3 else 2
+    size = (figures.WIDTH, 0.7 + 2.0 * -(-len(panels) // columns))
+    draw = partial(panels_figure, panels, ylabel="exact match, %", level=LEVEL, columns=columns, size=size)
+    label = "; ".join(
+        f"{title}: {band.label} {band.mean[-1]:.1f} at the end" for title, bs in panels.items() for band in bs
+    )
+    words = f"Exact match on dev during training: the mean of the seeds, lowest to highest shaded; dotted: {LEVEL:.0f}."
+    return [Picture("spider-curves", figures.svg_of("spider-curves", draw), label, words), *blocks]
+
+
+def _goal_entries(each: CellResult) -> list[Entry]:
+    if not each.files:
+        return [Entry(NOT_YET, Kind.MISSING, each.note), Entry("", Kind.LABEL), Entry("", Kind.LABEL)]
+    curves = [file.content.get("curve") or [] for file in each.files]
+    firsts = [first for curve in curves if (first := epochs_to(curve)) is not None]
+    epochs = f"{fmean(firsts):.1f}" if firsts else "never"
+    return [
+        Entry(epochs, Kind.OURS, each.note),
+        Entry(f"{len(firsts)} of {len(each.files)}"),
+        replace(each.entry(), note=""),
+    ]
+
+
+def _curves(each: CellResult) -> list[Curve]:
+    """Of the finished seeds, at the epochs that all were evaluated at."""
+    metric = "exact" if _task(each.cell.config) == "spider" else "accuracy"
+    files = [file for file in each.files if file.state is State.FINISHED and file.content.get("curve")]
+    curves = [curve_of(file.content, file.path, metric) for file in files]
+    common = set.intersection(*(set(curve.points) for curve in curves)) if curves else set()
+    points = [{epoch: value for epoch, value in curve.points.items() if epoch in common} for curve in curves]
+    return [replace(curve, points=kept) for curve, kept in zip(curves, points, strict=True) if kept]
+
+
+def _bar_blocks(found: Found, caption: str, name: str) -> list[Block]:
+    """A table, and bars for each task."""
+    blocks: list[Block] = [table_of(found, caption)]
+    for task in SCHEDULE:
+        part = [each for each in found if _task(each.cell.config) == task]
+        if not any(each.values for each in part):
+            continue
+        panels: dict[str, dict[str, figures.Bar]] = {}
+        for each in part:
+            bar = figures.Bar(each.values, COLOURS[each.cell.config.model.strategy], each.warning or each.missing)
+            panels.setdefault(each.cell.column, {})[each.cell.row] = bar
+        measure = "Spider dev: exact match, %" if task == "spider" else "ReClor val: accuracy, %"
+        chance = RECLOR_CHANCE if task == "reclor" else None
+        draw = partial(figures.bars_figure, panels, xlabel=measure, chance=chance)
+        label = "; ".join(
+            f"{each.cell.row}, {each.cell.column}: {mean_and_deviation(each.values)}" for each in part if each.values
+        )
+        picture = f"{name}-{task}"
+        blocks.append(Picture(picture, figures.svg_of(picture, draw), label, "Means, with the seeds as dots."))
+    return blocks
+
+
+def _tune_blocks(found: Found, caption: str) -> list[Block]:
+    """Every setting that was tried, and what trying them cost."""
+    minutes = sum(file.seconds for file in files_of(found)) / 60
+    cost = f"{counted(len(files_of(found)), 'run')}, {minutes:.1f} minutes in all. Evaluated on training examples that "
+    return [replace(tune_table(found), caption=f"{cost}were held out, never on dev or val. {caption}")]
+
+
+_SPECIAL: Mapping[str, Callable[[Found, str], Sequence[Block]]] = {
+    "spider-main": _main_blocks,
+    "spider-hardness": _hardness_blocks,
+    "spider-depth": _depth_blocks,
+    "reclor-depth": _depth_blocks,
+    "spider-curves": _curve_blocks,
+    "init-peers": partial(_bar_blocks, name="init-peers"),
+    "mu-choice": partial(_bar_blocks, name="mu-choice"),
+    "spider-tune": _tune_blocks,
+    "reclor-tune": _tune_blocks,
+}
+"""By the name of the experiment."""

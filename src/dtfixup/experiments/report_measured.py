@@ -1,0 +1,257 @@
+"""Sections of the report that are no table of the paper: the parser itself, stability, speed, tuning and cost.
+
+In: `Results`, and for tuning the cells with what is there of them. Out: `Section`s. Files that are looked for by name
+are named beside their numbers; where one is not there, its place says so.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dtfixup.errors import ConfigError
+from dtfixup.experiments.cells import metric_of
+from dtfixup.experiments.curves import flat
+from dtfixup.experiments.paper_numbers import LEVELS
+from dtfixup.experiments.report_cells import NOT_YET, CellResult, counted, files_of, mean_and_deviation, unique
+from dtfixup.experiments.report_document import Block, Command, Entry, Kind, Note, Section, Table, labels
+from dtfixup.experiments.result_files import ResultFile, Results, shortly
+from dtfixup.experiments.run_identity import State
+from dtfixup.fixup import STRATEGIES
+from dtfixup.sql.presets import SqlSpConfig
+from dtfixup.training.config import from_json, to_json
+
+_OURS = "ours"
+_PARSER_RUNS = {"DT-Fixup, N = 24": "sql-minilm", "standard, N = 24": "sql-standard"}
+_MEASURES = {"exact match": "dev_exact", "execution": "dev_execution", "exact match, best of the beam of 5": "_beam"}
+
+
+def parser_section(results: Results) -> Section:
+    """The runs of the `minilm` preset: accuracy on Spider's dev by hardness."""
+    rows, used = [], []
+    for model, stem in _PARSER_RUNS.items():
+        files = results.called(stem)
+        used += files
+        for measure, metric in _MEASURES.items():
+            rows.append((*labels([f"{model}: {measure}"]), *(_level(files, metric, level) for level in LEVELS)))
+    caption = (
+        "Spider dev, 1,034 questions, in percent; beam 5, mean ± standard deviation over the seeds. Execution compares "
+        f"rows on the database and on randomised variants of its content. {_described(used)} Files: {shortly(used)}."
+    )
+    blocks: tuple[Block, ...] = (Table(("", *LEVELS), tuple(rows), caption), *_commands(used))
+    return Section("parser", "The parser by hardness", _OURS, blocks)
+
+
+def level_entry(files: Sequence[ResultFile], metric: str) -> Entry:
+    """Mean and deviation of a metric over files, with seeds and epochs; "not scored yet" where no file has it."""
+    known = [file for file in files if isinstance(file.metrics.get(metric), int | float)]
+    if not known:
+        return Entry("not scored yet" if files else NOT_YET, Kind.MISSING)
+    epochs = unique(str(file.content["config"]["training"]["epochs"]) for file in known)
+    note = f"{counted(len(known), 'seed')} · {'/'.join(epochs)} epochs"
+    return Entry(mean_and_deviation([float(file.metrics[metric]) for file in known]), Kind.OURS, note)
+
+
+def metric_at(metric: str, level: str) -> str:
+    """The name of a metric at a level of hardness.
+
+    >>> metric_at("dev_exact", "easy"), metric_at("dev_exact", "all")
+    ('dev_exact_easy', 'dev_exact')
+    """
+    return metric if level == "all" else f"{metric}_{level}"
+
+
+def _level(files: Sequence[ResultFile], metric: str, level: str) -> Entry:
+    name = f"{metric_at('dev_exact', level)}_beam" if metric == "_beam" else metric_at(metric, level)
+    return level_entry(files, name)
+
+
+def _commands(files: Iterable[ResultFile]) -> list[Command]:
+    """What made the files; of runs that differ by their seed the first."""
+    first = {file.path.stem.rpartition("-seed")[0]: file for file in reversed(list(files))}
+    lines = unique(str(file.content.get("command", "")) for file in reversed(first.values()))
+    return [Command("\n".join(lines))] if lines else []
+
+
+def _described(files: Sequence[ResultFile]) -> str:
+    encoders, hardware = (unique(str(file.content.get(name, "")) for file in files) for name in ("encoder", "hardware"))
+    return f"Encoder {', '.join(encoders)}; {', '.join(hardware)}." if files else ""
+
+
+@dataclass(frozen=True)
+class _Trained:
+    """A result file of a Spider training run and its configuration."""
+
+    file: ResultFile
+    config: SqlSpConfig
+
+    @property
+    def kind(self) -> tuple[str, int, str]:
+        model = self.config.model
+        limited = model.stream_limit and STRATEGIES[model.strategy].needs_input_norm
+        return model.strategy, model.layers, f"{model.stream_limit:g} μ" if limited else "none"
+
+
+def stability_section(results: Results) -> Section:
+    """What the monitor saw in all Spider runs of the folder."""
+    groups: dict[tuple[str, int, str], list[ResultFile]] = {}
+    for run in sorted(_trained(results), key=lambda run: (list(STRATEGIES).index(run.kind[0]), *run.kind[1:])):
+        groups.setdefault(run.kind, []).append(run.file)
+    rows = []
+    for (strategy, layers, limit), files in groups.items():
+        skipped, steps = (sum(int(file.metrics.get(name, 0)) for file in files) for name in ("skipped_steps", "steps"))
+        entries = [
+            str(len(files)),
+            str(sum(file.state is State.DIVERGED for file in files)),
+            f"{skipped:,} of {steps:,}",
+            _highest(files, "highest_growth"),
+            _highest(files, "highest_input_norm_over_mu"),
+        ]
+        rows.append((*labels([strategy, str(layers), limit]), *(Entry(text) for text in entries)))
+    headings = ("strategy", "N", "stream limit", "runs", "diverged", "skipped steps", "highest growth", "highest input")
+    caption = (
+        "All Spider training runs of the folder, of whatever experiment. Skipped: batches whose gradient norm is out "
+        "of all proportion. Growth: the longest vector a layer put out, over the longest input at the start; input: "
+        "the longest input, over the same; the highest of all runs and steps. Both are watched where the strategy "
+        "needs the input norm."
+    )
+    table = Table(headings, tuple(rows), caption)
+    blocks: tuple[Block, ...] = (table,) if rows else (Note("There is no Spider training run in the folder yet."),)
+    return Section("stability", "Stability", _OURS, blocks)
+
+
+def _trained(results: Results) -> Iterable[_Trained]:
+    for file in results.files:
+        if file.state not in (State.FINISHED, State.DIVERGED):
+            continue
+        if "steps" not in file.metrics and file.state is State.FINISHED:
+            continue  # a benchmark of the same configuration
+        try:
+            config = from_json(SqlSpConfig, file.content["config"])
+        except (ConfigError, KeyError):
+            continue
+        if config.model.strategy in STRATEGIES:
+            yield _Trained(file, config)
+
+
+def _highest(files: Sequence[ResultFile], metric: str) -> str:
+    values = [float(file.metrics[metric]) for file in files if isinstance(file.metrics.get(metric), int | float)]
+    return f"{max(values):,.1f}" if values else ""
+
+
+def speed_section(results: Results) -> Section:
+    """Measurements of time and memory, each with its file."""
+    rows = [row for stem, describe in _SPEED.items() for row in _speed_rows(results, stem, describe)]
+    caption = "N = 24 relation-aware layers unless said otherwise; each line names its hardware and its file."
+    table = Table(("what", "measured", "file"), tuple(rows), caption)
+    files = [file for stem in _SPEED for file in results.called(stem)]
+    return Section("speed", "Speed", _OURS, (table, *_commands(files)))
+
+
+_SPEED: Mapping[str, Sequence[tuple[str, str]]] = {
+    "relation-attention": (
+        ("the layers alone, forward and backward, batch 16, n = 100 / 256 / 512",
+         "{fused_n100_ms:.1f} / {fused_n256_ms:.1f} / {fused_n512_ms:.1f} ms"),
+        ("the same by the textbook",
+         "{plain_n100_ms:.0f} / {plain_n256_ms:.0f} / {plain_n512_ms:,.0f} ms"),
+        ("the same without relations",
+         "{no_relations_n100_ms:.1f} / {no_relations_n256_ms:.1f} / {no_relations_n512_ms:.1f} ms"),
+        ("memory at n = 512: ours, by the textbook", "{fused_n512_peak_gib:.1f}, {plain_n512_peak_gib:.1f} GiB"),
+    ),
+    "sql-batch16": (
+        ("a training step at batch 16", "{step_ms:.1f} ms"),
+        ("training with evaluation, batch 16, 60 epochs of the 7,000 examples", "{train_seconds:.0f} s"),
+    ),
+    "sql-decode": (("all {decoded_questions:,} questions of dev, beam 5, SQL written out", "{decode_seconds:.1f} s"),),
+    "sql-decode-cpu": (
+        ("one question, beam 5: median and 95th percentile", "{beam5_p50_ms:.0f} and {beam5_p95_ms:.0f} ms"),
+    ),
+    "paper-step": (
+        ("a step of the paper's configuration, RoBERTa-large with random weights, batch 16",
+         "{step_ms:.1f} ms, {peak_gib:.1f} GiB"),
+    ),
+    "two-at-once": (
+        ("{runs} trainings in turn, over the same at once; without the start of processes",
+         "{ratio:.2f}; {ratio_without_start:.2f}"),
+        ("a sweep in turn, over its runs' own training time", "{overhead:.2f}"),
+    ),
+    "two-at-once-mps": (
+        ("{runs} trainings in turn, over the same at once under NVIDIA's MPS; without the start",
+         "{ratio:.2f}; {ratio_without_start:.2f}"),
+    ),
+}  # fmt: skip
+"""For each stem of a file what its metrics say, and how."""
+
+
+def _speed_rows(
+    results: Results, stem: str, describe: Sequence[tuple[str, str]]
+) -> Iterable[tuple[Entry, Entry, Entry]]:
+    files = results.called(stem)
+    for what, measured in describe:
+        for file in files:
+            try:
+                texts = what.format_map(file.metrics), measured.format_map(file.metrics)
+            except (KeyError, TypeError, ValueError):
+                texts = what, "the file does not say"
+            where = str(file.content.get("hardware", ""))
+            yield Entry(texts[0], Kind.LABEL), Entry(texts[1], note=where), Entry(file.name, Kind.LABEL)
+        if not files:
+            name = Entry(f"{stem}-seed*.json", Kind.LABEL)
+            yield Entry(re.sub(r"\{.*?\}", "…", what), Kind.LABEL), Entry(NOT_YET, Kind.MISSING), name
+
+
+def tune_table(found: Sequence[CellResult]) -> Table:
+    """The settings of every cell that differ, and what they came to, the best of its strategy and depth first."""
+    flats = [flat(to_json(each.cell.config)) for each in found]
+    columns = varying(flats)
+
+    def rank(place: int) -> tuple[Any, ...]:
+        model, values = found[place].cell.config.model, found[place].values
+        return list(STRATEGIES).index(model.strategy), model.layers, -max(values, default=-1.0)
+
+    rows = []
+    for place in sorted(range(len(found)), key=rank):
+        model = found[place].cell.config.model
+        said = [model.strategy if model.layers else "", str(model.layers)]
+        said += [_number(flats[place].get(names[0])) for names in columns.values()]
+        seconds = sum(file.seconds for file in found[place].files)
+        entry = found[place].entry()
+        rows.append((*labels(said), entry, Entry(f"{seconds / 60:.1f}" if found[place].files else "", Kind.LABEL)))
+    metric = metric_of(found[0].cell.config).replace("_", " ") if found else ""
+    return Table(("strategy", "N", *columns, f"{metric}, %", "minutes"), tuple(rows))
+
+
+def cost_section(experiments: Mapping[str, Sequence[CellResult]]) -> Section:
+    """What the runs of every experiment took; a run that stands in several is counted in each, and once in the sum."""
+    rows = [_cost_row(name, files_of(found)) for name, found in experiments.items()]
+    every = files_of(each for found in experiments.values() for each in found)
+    rows.append(_cost_row("all, each run once", every))
+    caption = "Wall time of the runs themselves, start and evaluation included. The paper names about 30 hours for a "
+    caption += "Spider run and about 6 for a ReClor run, on one P100."
+    return Section("cost", "What it cost", _OURS, (Table(("experiment", "runs", "minutes"), tuple(rows), caption),))
+
+
+def _cost_row(name: str, files: Sequence[ResultFile]) -> tuple[Entry, Entry, Entry]:
+    minutes = sum(file.seconds for file in files) / 60
+    return Entry(name, Kind.LABEL), Entry(str(len(files))), Entry(f"{minutes:,.1f}")
+
+
+def varying(flats: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
+    """Fields that differ, by a short title; several that always have the same value share one column.
+
+    >>> varying([{"a.rate": 1, "b.drop": 2, "c.drop": 2, "d": 0}, {"a.rate": 3, "b.drop": 4, "c.drop": 4, "d": 0}])
+    {'rate': ['a.rate'], 'drop': ['b.drop', 'c.drop']}
+    """
+    known = {"model.strategy", "model.layers", "training.seed"}
+    same: dict[tuple[str, ...], list[str]] = {}
+    for field in unique(field for each in flats for field in each):
+        values = tuple(str(each.get(field)) for each in flats)
+        if len(set(values)) > 1 and field not in known:
+            same.setdefault(values, []).append(field)
+    short = [fields[0].rpartition(".")[2] for fields in same.values()]
+    titles = [name if short.count(name) == 1 else fields[0] for name, fields in zip(short, same.values(), strict=True)]
+    return {title.replace("_", " "): fields for title, fields in zip(titles, same.values(), strict=True)}
+
+
+def _number(value: Any) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,187 @@
+"""Every table and figure of the paper, and ours: names → training runs.
+
+In: names of experiments, a budget, and where the data are. Out: `Run`s for `sweep.run_sweep` or `cluster.run_on_ray`,
+first seed first, so that a sweep that ends early has something of everything. A run that several experiments have is
+there once, under the name of the first that has it, whichever was asked for. Runs on a bare GPU box.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+from dtfixup.errors import ConfigError
+from dtfixup.experiments.cells import Budget, Cell, Experiment, RunConfig, metric_of
+from dtfixup.experiments.cost import expected_seconds
+from dtfixup.experiments.init_peers import PEERS
+from dtfixup.experiments.mu_choice import MU
+from dtfixup.experiments.reading_run import ReadingSource
+from dtfixup.experiments.reclor import TrainReading
+from dtfixup.experiments.reclor_cells import RECLOR_DEPTH, RECLOR_MAIN, RECLOR_TUNE
+from dtfixup.experiments.run_identity import Content, Settled, known_by
+from dtfixup.experiments.runs import Run
+from dtfixup.experiments.spider import TrainSpider, base
+from dtfixup.experiments.spider_batch import BATCH
+from dtfixup.experiments.spider_curves import CURVES
+from dtfixup.experiments.spider_depth import DEPTH, ERRORS
+from dtfixup.experiments.spider_main import HARDNESS, MAIN
+from dtfixup.experiments.spider_tune import TUNE
+from dtfixup.sql.prepared import open_prepared
+from dtfixup.sql.presets import SqlSpConfig
+
+EVERYTHING = "all"
+_ORDER = (
+    DEPTH, MAIN, HARDNESS, CURVES, BATCH, ERRORS, RECLOR_MAIN, RECLOR_DEPTH, PEERS, MU, TUNE, RECLOR_TUNE,
+)  # fmt: skip
+EXPERIMENTS: Mapping[str, Experiment] = {experiment.name: experiment for experiment in _ORDER}
+"""By name."""
+
+
+@dataclass(frozen=True)
+class Sources:
+    """Where the data are; what no experiment asks for may be missing."""
+
+    spider: Path | None = None
+    """Prepared dataset with the splits train and dev, and made-up examples where experiments train with them."""
+    reclor: Path | None = None
+    """Folder with train and val."""
+    encoder: str | None = None
+    """Encoder by name or folder, instead of the budget's."""
+
+    @cached_property
+    def spider_hash(self) -> str:
+        return str(open_prepared(self._given(self.spider, "Spider")).index["data_hash"])
+
+    @cached_property
+    def reading(self) -> ReadingSource:
+        return ReadingSource(self._given(self.reclor, "ReClor"))
+
+    def with_encoder(self, config: RunConfig) -> RunConfig:
+        """The configuration on the encoder that was asked for."""
+        return config if self.encoder is None else replace(config, encoder=self.encoder)
+
+    def _given(self, folder: Path | None, name: str) -> Path:
+        if folder is None:
+            raise ConfigError(f"some of these experiments need {name}: give its folder, or leave them out")
+        return folder
+
+
+def named(names: Iterable[str]) -> list[Experiment]:
+    """Experiments by name, each once; "all" is all of them."""
+    wanted = [name for each in names for name in (EXPERIMENTS if each == EVERYTHING else [each])]
+    if unknown := [name for name in wanted if name not in EXPERIMENTS]:
+        raise ConfigError(f"there is no experiment {unknown[0]!r}: choose from {', '.join(EXPERIMENTS)}, or all")
+    return [EXPERIMENTS[name] for name in dict.fromkeys(wanted)]
+
+
+def runs_of(
+    names: Iterable[str],
+    budget: Budget,
+    sources: Sources,
+    *,
+    seeds: int | None = None,
+    command: str = "",
+) -> list[Run]:
+    """The runs of some experiments.
+
+    Args:
+        names: of experiments.
+        budget: how much time they may take.
+        sources: data and encoder.
+        seeds: of every cell, instead of its own number.
+        command: what the result files say they were made by.
+    """
+    runs = []
+    for seed, experiment, cell in planned(names, budget, seeds):
+        config, label = sources.with_encoder(cell.config_of(seed)), label_of(experiment, budget, sources.encoder)
+        runs.append(_run(label, cell.variant, config, seed, sources, command))
+    return runs
+
+
+def label_of(experiment: str, budget: Budget, encoder: str | None = None) -> str:
+    """What files call an experiment: budgets and encoders that are not ours are named, so that files stay apart.
+
+    >>> label_of("spider-depth", Budget.GPU, "folder/minilm-fp16"), label_of("spider-depth", Budget.GPU, "x/mpnet")
+    ('spider-depth', 'spider-depth-mpnet')
+    >>> label_of("spider-depth", Budget.PAPER)
+    'spider-depth-paper'
+    """
+    parts = [experiment] if budget is Budget.GPU else [experiment, budget.value]
+    usual = base(budget).encoder
+    name = Path(encoder or usual).name.removesuffix("-fp16")
+    return "-".join(parts if name == usual else [*parts, name])
+
+
+def planned(names: Iterable[str], budget: Budget, seeds: int | None = None) -> list[tuple[int, str, Cell]]:
+    """Seed, experiment and cell of every run of some experiments, first seed first.
+
+    What is trained the same is there once, in the cell of the first experiment of all that has it: files have the same
+    names, and runs are evaluated as often, whichever experiment was asked for.
+    """
+    places: dict[str, tuple[str, Cell]] = {}
+    for experiment in EXPERIMENTS.values():
+        for cell in experiment.cells(budget):
+            places.setdefault(known_by(cell.config), (experiment.name, cell))
+    counts: dict[str, int] = {}
+    for experiment in named(names):
+        for cell in experiment.cells(budget):
+            known = known_by(cell.config)
+            counts[known] = max(counts.get(known, 0), seeds or cell.seeds)
+    last = max(counts.values(), default=0)
+    return [(seed, *places[known]) for seed in range(1, last + 1) for known in counts if seed <= counts[known]]
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What an experiment takes on one GPU."""
+
+    runs: int
+    there: int
+    """Runs that have ended."""
+    seconds: float
+    """Of all: as measured where they have ended, by `cost.expected_seconds` else."""
+    seconds_left: float
+
+
+def cost_of(names: Iterable[str], budget: Budget, contents: Iterable[Content], encoder: str | None = None) -> Cost:
+    """The cost of some experiments, given the result files there are."""
+    settled, sources = Settled(contents), Sources(encoder=encoder)
+    found, left = [], []
+    runs = planned(names, budget)
+    for seed, _, cell in runs:
+        config = sources.with_encoder(cell.config_of(seed))
+        content = settled.find(config, seed, metric=metric_of(config))
+        if content is None:
+            left.append(expected_seconds(config))
+        else:
+            found.append(float(content.get("wall_seconds", 0.0)))
+    return Cost(len(runs), len(found), sum(found) + sum(left), sum(left))
+
+
+def _run(experiment: str, variant: str, config: RunConfig, seed: int, sources: Sources, command: str) -> Run:
+    name = f"{experiment}-{variant}"
+    train: Callable[[Path, bool], Content | None]
+    if isinstance(config, SqlSpConfig):
+        data_hash = sources.spider_hash
+        assert sources.spider is not None  # the hash is of it
+        train = TrainSpider(config, sources.spider.absolute(), name, command)
+    else:
+        data_hash = sources.reading.data.data_hash
+        train = TrainReading(config, sources.reading, name, command)
+    return Run(
+        experiment,
+        variant,
+        seed,
+        config,
+        data_hash,
+        train,
+        metric=metric_of(config),
+        cost=expected_seconds(config),
+        command=command,
+    )
+
+
+def needs(names: Sequence[str], budget: Budget) -> tuple[bool, bool]:
+    """Whether some of the experiments train on Spider, and whether some train on ReClor."""
+    is_sql = [isinstance(cell.config, SqlSpConfig) for _, _, cell in planned(names, budget, seeds=1)]
+    return any(is_sql), not all(is_sql)

@@ -1,0 +1,123 @@
+"""Result files of a folder, found by what was trained and not by how a file is called.
+
+In: a folder of JSON files. Out: `Results`, which finds the runs of a cell, whatever their seed and whichever experiment
+or plain `train` command made them (`run_identity.py` says which runs are the same).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from dtfixup.errors import DataError
+from dtfixup.experiments.cells import Cell, metric_of
+from dtfixup.experiments.run_identity import Settled, State, state_of
+from dtfixup.files import read_json
+
+
+@dataclass(frozen=True)
+class ResultFile:
+    """One file and what it holds."""
+
+    path: Path
+    content: Mapping[str, Any]
+
+    @property
+    def name(self) -> str:
+        return self.path.name
+
+    @property
+    def metrics(self) -> Mapping[str, Any]:
+        found = self.content.get("metrics")
+        return found if isinstance(found, Mapping) else {}
+
+    @property
+    def encoder(self) -> str:
+        """As the file names it; empty where it does not."""
+        named = self.content.get("encoder") or self._config.get("encoder")
+        return str(named or "")
+
+    @property
+    def seconds(self) -> float:
+        return float(self.content.get("wall_seconds", 0.0))
+
+    @property
+    def state(self) -> State:
+        try:
+            return state_of(self.content)
+        except ValueError:
+            states = ", ".join(State)
+            raise DataError(f"{self.path} has the state {self.content['state']!r}, and not one of {states}") from None
+
+    def number(self, metric: str) -> float:
+        """A metric that must be there."""
+        found = self.metrics.get(metric)
+        if isinstance(found, bool) or not isinstance(found, int | float):
+            raise DataError(f"{self.path} has {found!r} for its metric {metric}, and no number")
+        return float(found)
+
+    @property
+    def _config(self) -> Mapping[str, Any]:
+        found = self.content.get("config")
+        return found if isinstance(found, Mapping) else {}
+
+
+@dataclass(frozen=True)
+class Results:
+    """All result files of a folder."""
+
+    folder: Path
+    files: tuple[ResultFile, ...]
+
+    def called(self, stem: str) -> list[ResultFile]:
+        """The files `<stem>-seed<k>.json`, by name."""
+        return [file for file in self.files if file.path.stem.rpartition("-seed")[0] == stem]
+
+    def of(self, cell: Cell) -> list[ResultFile]:
+        """The settled runs of a cell, one for each seed there is, by seed; seeds beyond the cell's own count too."""
+        found = [self._settled.find(cell.config, seed, metric=metric_of(cell.config)) for seed in self._seeds]
+        return [self._of_content[id(content)] for content in found if content is not None]
+
+    @cached_property
+    def _settled(self) -> Settled:
+        return Settled(file.content for file in self.files)
+
+    @cached_property
+    def _of_content(self) -> dict[int, ResultFile]:
+        return {id(file.content): file for file in self.files}
+
+    @cached_property
+    def _seeds(self) -> list[int]:
+        seeds = (file.content.get("seed") for file in self.files)
+        return sorted({seed for seed in seeds if isinstance(seed, int)})
+
+
+def read_results(folder: str | Path) -> Results:
+    """All JSON objects of a folder, by name; names with a dot in front are files that are being written."""
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise DataError(f"{folder} is no folder: give the folder of the result files, such as --results results")
+    paths = sorted(path for path in folder.glob("*.json") if not path.name.startswith("."))
+    contents = [(path, read_json(path)) for path in paths]
+    return Results(folder, tuple(ResultFile(path, each) for path, each in contents if isinstance(each, dict)))
+
+
+def shortly(files: Sequence[ResultFile]) -> str:
+    """Names of files that differ by their seed, as one.
+
+    >>> file = lambda name: ResultFile(Path(name), {})
+    >>> shortly([file("a-seed1.json"), file("a-seed2.json"), file("b.json"), file("a-seed4.json")])
+    'a-seed{1,2,4}.json, b.json'
+    """
+    seeds: dict[str, list[str]] = {}
+    for file in files:
+        stem, dash, seed = file.path.stem.rpartition("-seed")
+        seeds.setdefault(stem if dash else file.path.stem, []).extend([seed] if dash else [])
+    return ", ".join(f"{stem}{_seed_part(found)}.json" for stem, found in seeds.items())
+
+
+def _seed_part(seeds: Sequence[str]) -> str:
+    if not seeds:
+        return ""
+    return f"-seed{seeds[0]}" if len(seeds) == 1 else f"-seed{{{','.join(seeds)}}}"

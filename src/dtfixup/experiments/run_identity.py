@@ -1,0 +1,141 @@
+"""Which result files are of which run: by what was trained, whatever a file is called and whichever command made it.
+
+In: contents of result files, a configuration, a seed. Out: the content that says how this very training ended. The
+configuration in a file is read into the class of the one that is looked for, so that a field which was added since has
+its default; a field that no longer exists makes it another run. Not compared is what changes nothing that is trained:
+the folder of the encoder, how often there is an evaluation, a checkpoint or a line of the log.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from dtfixup.errors import DtFixupError
+from dtfixup.training.config import FREE_ON_RESUME, from_json, to_json
+
+Content = Mapping[str, Any]
+_HALF = "-fp16"  # ends the name of an encoder stored in half precision, which counts as the encoder
+_PATIENCE = ("skipped_in_a_row", "skipped_share")  # of `TrainingConfig`: they say when a run has diverged
+
+
+class State(StrEnum):
+    """Where a run of a sweep stands."""
+
+    WAITING = "waiting"
+    RUNNING = "running"
+    FINISHED = "finished"
+    DIVERGED = "diverged"
+    """Training broke: a result as good as any, and not repeated."""
+    FAILED = "failed"
+    """Something else went wrong; repeated by the next call."""
+    LEFT = "left"
+    """It would not have fitted into the time, or a stop was asked for before it."""
+
+
+SETTLED = frozenset({State.FINISHED, State.DIVERGED})
+"""States that the next call does not change."""
+
+
+def state_of(content: Content) -> State:
+    """What a result file says of its run; files of plain training are there only if it finished."""
+    return State(content.get("state", State.FINISHED))
+
+
+def known_by(config: Any) -> str:
+    """The same for configurations that train the same, but for the seed.
+
+    >>> from dtfixup.reading.presets import ReadingRunConfig
+    >>> known_by(ReadingRunConfig(encoder="folder/minilm-fp16")) == known_by(ReadingRunConfig())
+    True
+    >>> known_by(ReadingRunConfig(hold_out=0.1)) == known_by(ReadingRunConfig())
+    False
+    """
+    plain = to_json(config)
+    if "encoder" in plain:
+        plain["encoder"] = Path(plain["encoder"]).name.removesuffix(_HALF)
+    if isinstance(training := plain.get("training"), dict):
+        free = FREE_ON_RESUME | {"seed"}
+        plain["training"] = {name: value for name, value in training.items() if name not in free}
+    return json.dumps(plain, sort_keys=True)
+
+
+def run_key(config: Any, seed: int, data_hash: str) -> str:
+    """A short name for one training run: the same for runs that come to the same."""
+    return hashlib.sha256(json.dumps([known_by(config), seed, data_hash]).encode()).hexdigest()[:20]
+
+
+def find_result(
+    contents: Iterable[Content], config: Any, seed: int, *, metric: str, data_hash: str | None = None
+) -> Content | None:
+    """The first of the contents that tells how this run ended: finished, with the metric, or diverged.
+
+    Args:
+        contents: of result files, those of plain training included.
+        config: frozen dataclass; the seed in it does not count.
+        seed: of the run.
+        metric: one that the run must have measured: a benchmark of the same configuration has not.
+        data_hash: of the data; any data will do by default.
+    """
+    return Settled(contents).find(config, seed, metric=metric, data_hash=data_hash)
+
+
+def same_run(content: Content, config: Any, seed: int, *, metric: str, data_hash: str | None = None) -> bool:
+    """Whether a result file tells how this run ended; as in `find_result`."""
+    return find_result([content], config, seed, metric=metric, data_hash=data_hash) is not None
+
+
+class Settled:
+    """Runs that have ended, among the contents of result files; for many look-ups."""
+
+    def __init__(self, contents: Iterable[Content] = ()) -> None:
+        self._contents = [each for each in contents if each.get("state", State.FINISHED) in SETTLED]
+        self._by_kind: dict[type, dict[tuple[str, int], list[tuple[Content, Any]]]] = {}
+
+    def add(self, content: Content) -> None:
+        """Know one more; those that are known come before it."""
+        self._contents.append(content)
+        for kind in self._by_kind:
+            self._enter(content, kind)
+
+    def find(self, config: Any, seed: int, *, metric: str, data_hash: str | None = None) -> Content | None:
+        """As `find_result`."""
+        if (kind := type(config)) not in self._by_kind:
+            self._by_kind[kind] = {}
+            for content in self._contents:
+                self._enter(content, kind)
+        for content, found in self._by_kind[kind].get((known_by(config), seed), ()):
+            if data_hash not in (None, content.get("data_hash")):
+                continue
+            if state_of(content) is State.DIVERGED:
+                if _patience(found) == _patience(config):
+                    return content
+            elif _measured(content, metric):
+                return content
+        return None
+
+    def _enter(self, content: Content, kind: type) -> None:
+        seed, found = content.get("seed"), _read(kind, content.get("config"))
+        if isinstance(seed, int) and found is not None:
+            self._by_kind[kind].setdefault((known_by(found), seed), []).append((content, found))
+
+
+def _read(kind: type[Any], values: Any) -> Any:
+    """The configuration of a file; None if it is of another kind."""
+    try:
+        return from_json(kind, values)
+    except (DtFixupError, TypeError):  # a field without a default is not there
+        return None
+
+
+def _patience(config: Any) -> list[Any]:
+    """A run that others gave up may go on with more of it."""
+    training = getattr(config, "training", None)
+    return [getattr(training, name, None) for name in _PATIENCE]
+
+
+def _measured(content: Content, metric: str) -> bool:
+    metrics = content.get("metrics")
+    return isinstance(metrics, Mapping) and metrics.get(metric) is not None

@@ -1,0 +1,45 @@
+"""Figure 2: validation curves of standard layers and DT-Fixup, and after how many epochs each reaches an accuracy.
+
+The runs are those of `spider_depth.py`; they are evaluated on the way by greedy decoding, on the moving average of the
+weights where one is kept.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from dtfixup.experiments.cells import Budget, Cell, Experiment
+from dtfixup.experiments.spider import CURVE_EVERY, depth_cell
+from dtfixup.experiments.spider_depth import SEEDS
+
+LEVEL = 60.0
+"""Exact match, in percent, that the curves are compared at."""
+_DEPTHS = (2, 8, 24)
+
+
+def curve_cells(budget: Budget) -> list[Cell]:
+    """The depths that have three seeds."""
+    return [
+        depth_cell(budget, strategy, layers, SEEDS[layers])
+        for layers in _DEPTHS
+        for strategy in ("standard", "dt-fixup")
+    ]
+
+
+def epochs_to(curve: Iterable[Mapping[str, Any]], level: float = LEVEL, metric: str = "exact") -> float | None:
+    """The first epoch after which an evaluation was at a level or above it; None if none was.
+
+    >>> epochs_to([{"epoch": 2, "exact": 41.0}, {"epoch": 4, "exact": 61.5}, {"epoch": 6, "exact": 59.0}])
+    4.0
+    """
+    reached = (each["epoch"] for each in curve if each.get(metric) is not None and each[metric] >= level)
+    return float(min(reached, default=0)) or None
+
+
+CURVES = Experiment(
+    "spider-curves",
+    "Spider: exact match during training",
+    "Figure 2",
+    curve_cells,
+    remark=f"Runs of spider-depth, evaluated every {CURVE_EVERY} epochs by greedy decoding. The paper prints no "
+    f"numbers; ours is the epochs to {LEVEL:.0f} % exact match.",
+)

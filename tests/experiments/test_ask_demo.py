@@ -1,0 +1,49 @@
+"""The demo of asking: every question is answered on the screen, and the last line is the score."""
+
+import io
+import json
+import re
+from unittest.mock import patch
+
+import pytest
+from rich.console import Console
+
+from dtfixup.cli import main
+from dtfixup.experiments import ask_demo
+from dtfixup.experiments.acceptance import SPLITS, Acceptance
+from dtfixup.sql.sample import sample_folder
+
+from ..sql.asked import tiny_run
+
+
+def test_questions_are_answered_and_the_score_comes_last() -> None:
+    output = io.StringIO()
+    with patch.object(ask_demo, "accept", return_value=_SCORED):
+        ask_demo.show_ask_demo(tiny_run(), Console(file=output, width=200))
+    text = output.getvalue()
+    for _, question in ask_demo.QUESTIONS:
+        assert question in text
+    assert text.count("SELECT") >= len(ask_demo.QUESTIONS)
+    assert len(re.findall(r"\d rows?\b", text)) == len(ask_demo.QUESTIONS)
+    assert text.splitlines()[-1] == "all of it"
+
+
+def test_a_query_that_does_not_run_is_an_exit_code() -> None:
+    with patch.object(ask_demo, "accept", return_value=_SCORED), pytest.raises(SystemExit) as left:
+        main(["sql", "demo", "--model", str(tiny_run())])
+    assert left.value.code == 1
+
+
+def test_no_question_is_of_the_acceptance_set() -> None:
+    known = {
+        each["question"] for split in SPLITS for each in json.loads((sample_folder() / f"{split}.json").read_text())
+    }
+    assert known.isdisjoint(question for _, question in ask_demo.QUESTIONS)
+
+
+class _Scored(Acceptance):
+    line = "all of it"
+    failed = ("one",)  # type: ignore[assignment]
+
+
+_SCORED = _Scored((), 0.0, 0.0)

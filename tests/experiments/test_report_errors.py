@@ -1,0 +1,191 @@
+"""The error analysis in the report: which runs it is over, what it shows, and texts only where they are at hand."""
+
+import hashlib
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+import pytest
+from playwright.sync_api import Browser as PageBrowser
+
+from dtfixup.errors import DataError
+from dtfixup.experiments.query_errors import Clause
+from dtfixup.experiments.report import build_report
+from dtfixup.experiments.report_document import Browser, Note, Picture, Table
+from dtfixup.experiments.report_errors import error_blocks
+from dtfixup.experiments.result_files import read_results
+from dtfixup.experiments.spider_errors import ErrorClass, RunErrors, write_errors
+from dtfixup.sql.dataset import Dataset, open_dataset
+from dtfixup.sql.exact_match import Hardness
+from dtfixup.sql.predictions import Prediction, write_beams
+from dtfixup.sql.presets import SqlSpConfig
+from dtfixup.sql.sample import sample_folder
+from dtfixup.training.config import to_json
+
+from .made_up_results import sql_config
+
+F, C, S, B = ErrorClass
+GOLD = "SELECT title FROM film"
+HOSTILE = "<img src=x onerror=harm()>"
+Classes = Sequence[ErrorClass | None]
+
+
+@pytest.fixture
+def dataset(tmp_path: Path) -> Dataset:
+    """Four questions of our own over a bundled database, one of them hostile."""
+    folder = tmp_path / "data"
+    folder.mkdir()
+    asked = ["What titles?", f"Which films? {HOSTILE}", "All titles?", "Every title?"]
+    rows = [{"db_id": "film_festival", "question": question, "query": GOLD} for question in asked]
+    (folder / "dev.json").write_text(json.dumps(rows))
+    (folder / "tables.json").write_bytes((sample_folder() / "tables.json").read_bytes())
+    (folder / "database").symlink_to(sample_folder() / "database")
+    return open_dataset(folder)
+
+
+def write_run(folder: Path, config: SqlSpConfig, classes: Classes, seed: int = 1, beams: Path | None = None) -> None:
+    """A file of errors."""
+    digest = hashlib.sha256(beams.read_bytes()).hexdigest() if beams else ""
+    run = {"config": to_json(config), "seed": seed}
+    clauses = {Clause.SELECT: dict.fromkeys(ErrorClass, 1)}
+    errors = RunErrors("dev", 7, run, digest, (Hardness.EASY,) * len(classes), tuple(classes), clauses)
+    name = f"errors-{config.model.strategy}-n{config.model.layers}-e{config.training.epochs}-seed{seed}.json"
+    folder.mkdir(exist_ok=True)
+    write_errors(folder / name, errors, "dtfixup sql errors", 0.0)
+
+
+def write_three(folder: Path, seed: int = 1) -> None:
+    write_run(folder, sql_config("standard", 4), (B, B, S, F), seed)
+    write_run(folder, sql_config("dt-fixup", 4), (B, C, None, S), seed)
+    write_run(folder, sql_config("dt-fixup", 24), (C, None, None, F), seed)
+
+
+def numbers(table: Table) -> dict[str, list[str]]:
+    return {row[0].text: [entry.text for entry in row[1:]] for row in table.rows}
+
+
+def only(blocks: Sequence[object], kind: type) -> list[object]:
+    return [block for block in blocks if isinstance(block, kind)]
+
+
+def test_table_7_stands_beside_the_papers_and_follows_the_files(tmp_path: Path) -> None:
+    write_three(tmp_path)
+    blocks = error_blocks(read_results(tmp_path), None, None)
+    table = blocks[0]
+    assert isinstance(table, Table)
+    assert numbers(table) == {
+        "false negative": ["39", "1", "35", "0", "42", "1"],
+        "column": ["51", "0", "60", "1", "53", "1"],
+        "sketch": ["92", "1", "83", "1", "77", "0"],
+        "both": ["124", "2", "105", "1", "88", "0"],
+        "all": ["306", "4", "283", "3", "260", "2"],
+    }
+    assert "on 7 random variants" in table.caption
+    write_run(tmp_path, sql_config("dt-fixup", 24), (C, S, S, F))
+    table = error_blocks(read_results(tmp_path), None, None)[0]
+    assert isinstance(table, Table)
+    assert numbers(table)["sketch"][-1] == "2"
+
+
+def test_figures_3_and_4_leave_false_negatives_out(tmp_path: Path) -> None:
+    write_three(tmp_path)
+    (picture,) = only(error_blocks(read_results(tmp_path), None, None), Picture)
+    assert isinstance(picture, Picture)
+    # All three are wrong in the first example alone, some in all four; the last counts for the second model alone.
+    assert "of the 1 questions that all three models get wrong (the paper: 190) and the 4 that any" in picture.caption
+    column = "50 % (standard, N = 4), 50 % (DT-Fixup, N = 4), 25 % (DT-Fixup, N = 24)"
+    assert f"wrong in any model (4), column error: {column}" in picture.label
+    sketch = "75 % (standard, N = 4), 50 % (DT-Fixup, N = 4), 0 % (DT-Fixup, N = 24)"
+    assert f"wrong in any model (4), sketch error: {sketch}" in picture.label
+
+
+def test_the_three_are_trained_alike_where_there_are_such(tmp_path: Path) -> None:
+    write_run(tmp_path, sql_config("dt-fixup", 24, epochs=10), (C, C, C, C), seed=2)
+    (note,) = only(error_blocks(read_results(tmp_path), None, None), Note)
+    assert "over all three models; standard, N = 4, DT-Fixup, N = 4: not analysed yet." in str(note)
+    alone = error_blocks(read_results(tmp_path), None, None)[0]
+    assert isinstance(alone, Table)
+    assert numbers(alone)["all"] == ["306", "not analysed yet", "283", "not analysed yet", "260", "4"]
+    write_three(tmp_path, seed=2)
+    table, *_, runs, clauses, files, _ = error_blocks(read_results(tmp_path), None, None)
+    assert isinstance(table, Table)
+    assert numbers(table)["all"][-1] == "2", "the run of 16 epochs, as the other two"
+    assert isinstance(runs, Table)
+    assert len(runs.rows) == 4
+    assert isinstance(clauses, Table)
+    assert numbers(clauses)["select"] == ["4", "4", "4"]
+    assert "errors-dt-fixup-n24-e10-seed2.json" in str(files)
+
+
+def test_a_file_that_does_not_say_its_run_is_refused(tmp_path: Path) -> None:
+    write_run(tmp_path, sql_config(), (C,))
+    path = next(tmp_path.glob("*.json"))
+    path.write_text(path.read_text().replace('"strategy"', '"strategies"'))
+    with pytest.raises(DataError, match=r"seed1\.json does not say of which run it is: .*strategies"):
+        error_blocks(read_results(tmp_path), None, None)
+
+
+def browse(folder: Path, dataset: Dataset) -> Path:
+    """A report with examples to look through."""
+    runs = folder / "runs" / "deep"
+    runs.mkdir(parents=True)
+    queries = [[Prediction(query, -1.0)] for query in ("SELECT genre FROM film", f"SELECT '{HOSTILE}'", GOLD, GOLD)]
+    beams = write_beams(runs / "beams.jsonl", range(4), queries)
+    write_run(folder / "results", sql_config("dt-fixup", 24), (C, S, None, None), beams=beams)
+    page, _ = build_report(
+        folder / "results", folder / "report", dataset=dataset, beams=folder / "runs", experiments={}
+    )
+    return page
+
+
+def test_examples_are_there_only_with_data_and_beams(tmp_path: Path, dataset: Dataset) -> None:
+    browse(tmp_path, dataset)
+    results = read_results(tmp_path / "results")
+    assert not only(error_blocks(results, None, tmp_path / "runs"), Browser)
+    for beams in (None, tmp_path / "data"):
+        blocks = error_blocks(results, dataset, beams)
+        assert not only(blocks, Browser)
+        assert "No beams.jsonl was found for errors-dt-fixup-n24-e16-seed1.json" in str(blocks[-1])
+    (browser,) = only(error_blocks(results, dataset, tmp_path / "runs"), Browser)
+    assert isinstance(browser, Browser)
+    assert [(each.category, each.hardness, each.gold) for each in browser.examples] == [
+        ("column", "easy", GOLD),
+        ("sketch", "easy", GOLD),
+    ]
+    assert browser.examples[1].question == f"Which films? {HOSTILE}"
+    assert "Which films" not in (tmp_path / "report" / "report.md").read_text()
+
+
+SIZES = {"phone": {"width": 390, "height": 844}, "screen": {"width": 1280, "height": 900}}
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("size", SIZES)
+def test_the_page_in_a_browser(
+    browser: PageBrowser, size: str, scheme: Literal["light", "dark"], tmp_path: Path, dataset: Dataset
+) -> None:
+    page = browser.new_page(viewport=SIZES[size], color_scheme=scheme)
+    complaints: list[str] = []
+    page.on("console", lambda message: complaints.append(message.text))
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.goto(browse(tmp_path, dataset).as_uri())
+    assert not page.evaluate("document.documentElement.scrollWidth > window.innerWidth"), "wide tables scroll alone"
+    shown = page.locator(".examples details:visible")
+    assert (shown.count(), page.locator(".filters output").inner_text()) == (2, "2 of 2")
+    page.get_by_label("Error").select_option("sketch")
+    assert shown.count() == 1
+    shown.first.locator("summary").click()
+    assert HOSTILE in shown.first.inner_text()
+    page.get_by_label("Words").fill("GENRE")
+    assert (shown.count(), page.locator(".filters output").inner_text()) == (0, "0 of 2")
+    page.get_by_label("Error").select_option("all")
+    assert "SELECT genre FROM film" in str(shown.first.text_content())
+    ink, sheet = (
+        sum(map(int, re.findall(r"\d+", page.evaluate(f"getComputedStyle(document.body).{name}"))[:3]))
+        for name in ("color", "backgroundColor")
+    )
+    assert (ink < sheet) == (scheme == "light")
+    assert complaints == []
+    page.close()
