@@ -16,7 +16,7 @@ setup: .venv/dev
 	@touch $@
 
 .venv/dev: .venv/run
-	@$(PIP) --editable .[dev,web]
+	@$(PIP) --editable .[cluster,dev,web]
 	@touch $@
 
 demo: .venv/run  ## 24 new layers on MiniLM, trained three ways: a table and out/demo/demo.png
