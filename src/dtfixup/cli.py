@@ -180,7 +180,7 @@ def main(arguments: list[str] | None = None) -> None:
     try:
         auto_cli(_VERBS, args=_spelled_out(sys.argv[1:] if arguments is None else arguments), as_positional=False)
     except DtFixupError as error:
-        Console(stderr=True).print(f"[bold red]error[/]: {escape(str(error))}", highlight=False)
+        Console(stderr=True).print(f"[bold red]error[/]: {escape(str(error))}", highlight=False, soft_wrap=True)
         sys.exit(2)
     except KeyboardInterrupt:
         sys.exit(130)
