@@ -101,6 +101,7 @@ def prepare(
     encoder: str = "minilm",
     splits: str = "train,dev",
     synthetic: int = 0,
+    phrases: int = 0,
     workers: int | None = None,
     report: Path | None = None,
     verdicts: Path | None = None,
@@ -114,6 +115,7 @@ def prepare(
         encoder: Encoder by name or folder.
         splits: Splits, separated by commas.
         synthetic: How many examples to make up of the training questions, by asking them over other databases.
+        phrases: How many more to make up over the training databases, in the words of the phrase book.
         workers: Processes; one per core if not given.
         report: JSON file for figures: round trips, literal coverage, links, random walks. Takes minutes.
         verdicts: File of official verdicts to compare our evaluator with, in the report.
@@ -124,7 +126,7 @@ def prepare(
 
     chosen = split_names(splits)
     started = time.monotonic()
-    done = run(data, out, encoder=encoder, splits=chosen, synthetic=synthetic, workers=workers)
+    done = run(data, out, encoder=encoder, splits=chosen, synthetic=synthetic, phrases=phrases, workers=workers)
     seconds = time.monotonic() - started
     counts = ", ".join(f"{count:,} {split}" for split, count in done.examples.items())
     if done.was_there:
@@ -139,7 +141,9 @@ def prepare(
         _write_figures(report, data, chosen, encoder, workers, verdicts, walks, done, seconds)
 
 
-def synthesise(data: Path, out: Path, count: int = 1000, split: str = "train", seed: int = 0) -> None:
+def synthesise(
+    data: Path, out: Path, count: int = 1000, split: str = "train", seed: int = 0, phrases: bool = False
+) -> None:
     """Make up training examples: the questions of a split, asked over its other databases.
 
     Args:
@@ -148,15 +152,29 @@ def synthesise(data: Path, out: Path, count: int = 1000, split: str = "train", s
         count: How many.
         split: The split whose questions and databases are used.
         seed: Of the choice.
+        phrases: Use the words of the phrase book instead of the questions.
     """
     from dtfixup.sql.dataset import open_dataset
-    from dtfixup.sql.synthesis import synthesise as make
-    from dtfixup.sql.synthesis import write_examples
 
-    made = make(open_dataset(data), split, count=count, seed=seed)
-    for synthetic in made[:5]:
-        _console.print(f"{synthetic.example.question}\n    {synthetic.example.query}", highlight=False, markup=False)
-    _console.print(f"{len(made):,} examples: {write_examples(out, made)}")
+    dataset = open_dataset(data)
+    if phrases:
+        from dtfixup.sql.phrases import make_phrases, write_phrases
+
+        phrased = make_phrases(dataset, split, count=count, seed=seed)
+        examples = [found.example for found in phrased.examples]
+        written = write_phrases(out, phrased.examples)
+        for what, counted in (("made", phrased.constructs()), ("rejected", phrased.rejected)):
+            _console.print(f"{what}: " + ", ".join(f"{number:,} {name}" for name, number in counted.most_common()))
+    else:
+        from dtfixup.sql.synthesis import synthesise as make
+        from dtfixup.sql.synthesis import write_examples
+
+        made = make(dataset, split, count=count, seed=seed)
+        examples = [synthetic.example for synthetic in made]
+        written = write_examples(out, made)
+    for example in examples[:5]:
+        _console.print(f"{example.question}\n    {example.query}", highlight=False, markup=False)
+    _console.print(f"{len(examples):,} examples: {written}")
 
 
 def _write_figures(

@@ -69,24 +69,27 @@ def prepare(
     encoder: str = "minilm",
     splits: Sequence[str] = SPLITS,
     synthetic: int = 0,
+    phrases: int = 0,
     workers: int | None = None,
     show_progress: bool = True,
 ) -> PrepareReport:
     """Prepare a dataset for training; a second call with the same inputs does nothing.
 
-    `synthetic` is how many examples are made of the split `train` by `synthesis`, to be a split of that name.
+    `synthetic` is how many examples are made of the split `train` by `synthesis`, and `phrases` how many are made over
+    its databases by the phrase book; together they are the split `synthetic`.
     """
     from dtfixup.encoders import load_tokenizer  # brings torch, which the workers never need
 
-    if synthetic and ("train" not in splits or SYNTHETIC in splits):
+    if (synthetic or phrases) and ("train" not in splits or SYNTHETIC in splits):
         raise ConfigError("made-up examples come from the split train, which must be among the splits, and make one")
     dataset, folder = open_dataset(data), Path(out)
     examples = {split: dataset.split(split) for split in splits}
     tokenizer = load_tokenizer(encoder)
-    fingerprint = _fingerprint(dataset, examples, tokenizer.sha256, synthetic)
+    fingerprint = _fingerprint(dataset, examples, tokenizer.sha256, synthetic, phrases)
     if _is_done(folder, fingerprint):
         return _report(folder, was_there=True)
     made_up = _synthesised(dataset, synthetic, workers, show_progress) if synthetic else []
+    made_up += _phrased(dataset, phrases, workers, show_progress) if phrases else []
     if made_up:
         examples[SYNTHETIC] = [example for example, _ in made_up]
     parts = folder / _PARTS / fingerprint[:16]
@@ -122,6 +125,14 @@ def _synthesised(dataset: Dataset, count: int, workers: int | None, show_progres
     return [(synthetic.example, train[synthetic.source].database) for synthetic in made]
 
 
+def _phrased(dataset: Dataset, count: int, workers: int | None, show_progress: bool) -> list[tuple[Example, str]]:
+    """Examples out of the phrase book, each with its own database, since no other gave it words."""
+    from dtfixup.sql.phrases import make_phrases
+
+    made = make_phrases(dataset, count=count, seed=0, workers=workers, show_progress=show_progress)
+    return [(phrased.example, phrased.example.database) for phrased in made.examples]
+
+
 def _report(folder: Path, *, was_there: bool) -> PrepareReport:
     index = read_json(folder / INDEX)
     sizes = {split: last - first for split, (first, last) in index["splits"].items()}
@@ -143,12 +154,16 @@ def _data_hash(dataset: Dataset, examples: Mapping[str, Sequence[Example]]) -> s
     return digest.hexdigest()
 
 
-def _fingerprint(dataset: Dataset, examples: Mapping[str, Sequence[Example]], tokenizer: str, synthetic: int) -> str:
+def _fingerprint(
+    dataset: Dataset, examples: Mapping[str, Sequence[Example]], tokenizer: str, synthetic: int, phrases: int
+) -> str:
     """A hash of all that the result is made from: data, tokenizer, this package's code, versions of libraries."""
     libraries = [f"{name}=={metadata.version(name)}" for name in _LIBRARIES]
     made_of = [str(FORMAT), _data_hash(dataset, examples), tokenizer, package_digest("dtfixup.sql"), *libraries]
     if synthetic:
         made_of += [str(synthetic), package_digest("dtfixup.sql.synthesis")]
+    if phrases:
+        made_of += [f"{phrases} phrases", *map(package_digest, ("dtfixup.sql.phrases", "dtfixup.sql.synthesis"))]
     return hashlib.sha256(" ".join(made_of).encode()).hexdigest()
 
 

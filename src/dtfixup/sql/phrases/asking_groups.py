@@ -1,0 +1,158 @@
+"""Asking by groups: how many per city, the average of each, groups with at least two, the most common.
+
+In: a `Scene`. Out: `Draft`s.
+"""
+
+from dtfixup.sql.phrases.asking_rows import is_added_up
+from dtfixup.sql.phrases.attribute_words import attribute_slots
+from dtfixup.sql.phrases.descriptions import Description
+from dtfixup.sql.phrases.numbers_said import count_word, figure, say_number
+from dtfixup.sql.phrases.scene import Draft, Scene
+from dtfixup.sql.phrases.things import Attribute, Thing, is_place
+
+AVERAGES = {
+    "avg": ("average", "mean", "average"),
+    "sum": ("total", "total", "overall"),
+    "max": ("maximum", "highest", "largest"),
+    "min": ("minimum", "lowest", "smallest"),
+}
+"""How aggregates are called."""
+
+
+def _grouped(scene: Scene, needs_measure: bool = False) -> tuple[Thing, Description, Attribute] | None:
+    """A thing and what it falls into groups by."""
+    thing = scene.pick_thing(
+        lambda found: bool(scene.keys(found)) and (not needs_measure or bool(scene.measures(found)))
+    )
+    description = scene.describe(thing, most=1) if thing is not None and scene.chance.random() < 0.3 else None
+    if thing is not None and description is None:
+        description = scene.describe(thing, most=0)
+    if thing is None or description is None:
+        return None
+    key = scene.chance.choice(scene.keys(thing))
+    if key.column in [restriction.column for restriction in description.restrictions]:
+        return None
+    return thing, description, key
+
+
+def key_slots(key: Attribute) -> dict[str, str]:
+    """How groups are named; there are things in a city, and things of a type."""
+    slots = {"key": key.noun.one, "key_n": key.noun.many, "each_key": f"each {key.noun.one}"}
+    if is_place(key):
+        return slots | {"in_each": "in each", "in_which": "in which", "in_it": "there"}
+    return slots | {"in_which": "for which", "in_it": "with it"}
+
+
+def ask_group_count(scene: Scene) -> Draft | None:
+    found = _grouped(scene)
+    if found is None:
+        return None
+    thing, description, key = found
+    query = scene.query(thing)
+    column = query.column(key.column)
+    slots = scene.slots_of(description) | key_slots(key)
+    where = description.where(query)
+    others = [other for other in scene.keys(thing) if other is not key]
+    if others and scene.chance.random() < 0.35:
+        second = scene.chance.choice(others)
+        columns = [column, query.column(second.column)]
+        slots["second"] = second.noun.one
+        sql = query.sql([*columns, "count(*)"], where, group=columns)
+        return scene.draft("group two", slots, sql, "two keys", description)
+    if scene.chance.random() < 0.2:
+        sql = query.sql([column, "count(*)"], where, group=[column], order=["count(*) DESC"])
+        return scene.draft("group count sorted", slots, sql, "group count", description)
+    return scene.draft(
+        "group count", slots, query.sql([column, "count(*)"], where, group=[column]), "group count", description
+    )
+
+
+def ask_group_aggregate(scene: Scene) -> Draft | None:
+    found = _grouped(scene, needs_measure=True)
+    if found is None:
+        return None
+    thing, description, key = found
+    attribute = scene.chance.choice(scene.measures(thing))
+    function = scene.chance.choice(("avg", "avg", "sum", "max", "min"))
+    if function == "sum" and not is_added_up(attribute):
+        function = "avg"
+    query = scene.query(thing)
+    column, value = query.column(key.column), f"{function}({query.column(attribute.column)})"
+    slots = scene.slots_of(description) | key_slots(key) | attribute_slots(attribute, thing)
+    slots["average"] = scene.chance.choice(AVERAGES[function])
+    where = description.where(query)
+    if scene.chance.random() < 0.2:
+        slots["highest"] = scene.chance.choice(("highest", "largest"))
+        if function not in ("avg", "sum"):
+            return None
+        sql = query.sql([column], where, group=[column], order=[f"{value} DESC"], limit=1)
+        return scene.draft("group most aggregate", slots, sql, "group aggregate", description)
+    return scene.draft(
+        "group aggregate", slots, query.sql([column, value], where, group=[column]), "group aggregate", description
+    )
+
+
+def ask_having(scene: Scene) -> Draft | None:
+    found = _grouped(scene)
+    if found is None:
+        return None
+    thing, description, key = found
+    query = scene.query(thing)
+    column = query.column(key.column)
+    slots = scene.slots_of(description) | key_slots(key)
+    where = description.where(query)
+    measures = scene.measures(thing)
+    if measures and scene.chance.random() < 0.2:
+        attribute = scene.chance.choice(measures)
+        numbers = attribute.numbers
+        if len(numbers) < 4:
+            return None
+        bound = figure(round(numbers[len(numbers) // 2]))
+        slots |= attribute_slots(attribute, thing) | {"v": say_number(bound, scene.chance)}
+        having = f"avg({query.column(attribute.column)}) > {bound}"
+        sql = query.sql([column], where, group=[column], having=having)
+        return scene.draft("having average more", slots, sql, "having", description)
+    rule, having, number = having_count(scene)
+    slots |= {"n": number, "n_things": f"{number} {slots['thing' if number in ('1', 'one') else 'things']}"}
+    return scene.draft(rule, slots, query.sql([column], where, group=[column], having=having), "having", description)
+
+
+def having_count(scene: Scene) -> tuple[str, str, str]:
+    """A bound on the number of rows in a group: the rule, the condition, and the number as said."""
+    count = scene.chance.choice((1, 2, 2, 3, 4, 5))
+    rule, operator = scene.chance.choice(
+        (
+            ("having more", ">"),
+            ("having more", ">"),
+            ("having at least", ">="),
+            ("having at least", ">="),
+            ("having fewer", "<"),
+            ("having one", "="),
+        )
+    )
+    if rule == "having one":
+        count = 1
+    elif rule in ("having at least", "having fewer"):
+        count += 1
+    return rule, f"count(*) {operator} {count}", count_word(count, scene.chance)
+
+
+def ask_most_common(scene: Scene) -> Draft | None:
+    found = _grouped(scene)
+    if found is None:
+        return None
+    thing, description, key = found
+    query = scene.query(thing)
+    column = query.column(key.column)
+    slots = scene.slots_of(description) | key_slots(key)
+    draw = scene.chance.random()
+    rule, order, limit = "most common", "count(*) DESC", 1
+    if draw < 0.2:
+        rule, order = "least common", "count(*) ASC"
+    elif draw < 0.4:
+        rule, limit = "top groups", scene.chance.choice((2, 3, 3, 5))
+        slots["k"] = count_word(limit, scene.chance)
+        if len(key.held.values) <= limit:
+            return None
+    sql = query.sql([column], description.where(query), group=[column], order=[order], limit=limit)
+    return scene.draft(rule, slots, sql, "most common", description)
