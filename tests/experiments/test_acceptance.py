@@ -15,9 +15,10 @@ from dtfixup.experiments import acceptance
 from dtfixup.experiments.acceptance import Acceptance, Reply, accept, ask_all, judge_replies, show_acceptance
 from dtfixup.files import read_json
 from dtfixup.sql.answers import Verdict
-from dtfixup.sql.dataset import Dataset, Example, open_dataset
+from dtfixup.sql.dataset import Dataset, Example
 from dtfixup.sql.failures import Failure
-from dtfixup.sql.sample import sample_folder
+
+from .sample_questions import ask_the_sample
 
 CHOSEN = {"train": (0, 1, 60), "dev": (0, 1)}
 
@@ -25,14 +26,7 @@ CHOSEN = {"train": (0, 1, 60), "dev": (0, 1)}
 @pytest.fixture
 def dataset(tmp_path: Path) -> Dataset:
     """A few of the bundled questions."""
-    folder = tmp_path / "few"
-    folder.mkdir()
-    for split, places in CHOSEN.items():
-        rows = read_json(sample_folder() / f"{split}.json")
-        (folder / f"{split}.json").write_text(json.dumps([rows[place] for place in places]))
-    (folder / "tables.json").write_bytes((sample_folder() / "tables.json").read_bytes())
-    (folder / "database").symlink_to(sample_folder() / "database")
-    return open_dataset(folder)
+    return ask_the_sample(tmp_path / "few", **CHOSEN)
 
 
 def examples_of(dataset: Dataset) -> list[Example]:

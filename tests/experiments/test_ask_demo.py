@@ -3,7 +3,7 @@
 import io
 import json
 import re
-from unittest.mock import patch
+from unittest.mock import Mock, patch
 
 import pytest
 from rich.console import Console
@@ -14,6 +14,8 @@ from dtfixup.experiments.acceptance import SPLITS, Acceptance
 from dtfixup.sql.sample import sample_folder
 
 from ..sql.asked import tiny_run
+
+_SCORED = Mock(spec_set=Acceptance, line="all of it", failed=["one"])
 
 
 def test_questions_are_answered_and_the_score_comes_last() -> None:
@@ -39,11 +41,3 @@ def test_no_question_is_of_the_acceptance_set() -> None:
         each["question"] for split in SPLITS for each in json.loads((sample_folder() / f"{split}.json").read_text())
     }
     assert known.isdisjoint(question for _, question in ask_demo.QUESTIONS)
-
-
-class _Scored(Acceptance):
-    line = "all of it"
-    failed = ("one",)  # type: ignore[assignment]
-
-
-_SCORED = _Scored((), 0.0, 0.0)

@@ -1,6 +1,5 @@
 """Sweeps on a Ray cluster of two nodes with one core each, on this machine."""
 
-import io
 import os
 import signal
 import subprocess
@@ -20,6 +19,8 @@ from dtfixup.errors import ConfigError
 from dtfixup.experiments.cluster import run_on_ray
 from dtfixup.experiments.sweep import Outcome, Run, State, read_sweep, run_sweep
 from dtfixup.files import read_json
+
+from . import noted_runs
 
 HERE = Path(__file__).parent
 
@@ -58,10 +59,7 @@ def toys(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 
 def sweep(runs: list[Run], out: Path, address: str, **how: Any) -> tuple[list[Outcome], str]:
-    console = Console(file=io.StringIO(), width=150)
-    outcomes = run_on_ray(runs, out, address=address, console=console, **how)
-    assert isinstance(console.file, io.StringIO)
-    return outcomes, console.file.getvalue()
+    return noted_runs.sweep(runs, out, run_on_ray, address=address, **how)
 
 
 def began(out: Path) -> list[str]:

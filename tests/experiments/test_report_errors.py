@@ -1,7 +1,6 @@
 """The error analysis in the report: which runs it is over, what it shows, and texts only where they are at hand."""
 
 import hashlib
-import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,14 +16,14 @@ from dtfixup.experiments.report_document import Browser, Note, Picture, Table
 from dtfixup.experiments.report_errors import error_blocks
 from dtfixup.experiments.result_files import read_results
 from dtfixup.experiments.spider_errors import ErrorClass, RunErrors, write_errors
-from dtfixup.sql.dataset import Dataset, open_dataset
+from dtfixup.sql.dataset import Dataset
 from dtfixup.sql.exact_match import Hardness
 from dtfixup.sql.predictions import Prediction, write_beams
 from dtfixup.sql.presets import SqlSpConfig
-from dtfixup.sql.sample import sample_folder
 from dtfixup.training.config import to_json
 
 from .made_up_results import sql_config
+from .sample_questions import ask_the_sample
 
 F, C, S, B = ErrorClass
 GOLD = "SELECT title FROM film"
@@ -35,14 +34,9 @@ Classes = Sequence[ErrorClass | None]
 @pytest.fixture
 def dataset(tmp_path: Path) -> Dataset:
     """Four questions of our own over a bundled database, one of them hostile."""
-    folder = tmp_path / "data"
-    folder.mkdir()
     asked = ["What titles?", f"Which films? {HOSTILE}", "All titles?", "Every title?"]
     rows = [{"db_id": "film_festival", "question": question, "query": GOLD} for question in asked]
-    (folder / "dev.json").write_text(json.dumps(rows))
-    (folder / "tables.json").write_bytes((sample_folder() / "tables.json").read_bytes())
-    (folder / "database").symlink_to(sample_folder() / "database")
-    return open_dataset(folder)
+    return ask_the_sample(tmp_path / "data", dev=rows)
 
 
 def write_run(folder: Path, config: SqlSpConfig, classes: Classes, seed: int = 1, beams: Path | None = None) -> None:

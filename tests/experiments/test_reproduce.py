@@ -166,14 +166,13 @@ def test_choices_of_mu_differ_in_mu_alone() -> None:
     start = cells("spider-depth")["dt-fixup-n24"].config
     assert known_by(found["max-limit"].config) == known_by(start), "it is trained already"
     assert isinstance(start, SqlSpConfig)
-    for cell in found.values():
-        assert isinstance(cell.config, SqlSpConfig)
-        limit = cell.config.model.stream_limit
-        assert known_by(replace(start, mu=cell.config.mu, model=replace(start.model, stream_limit=limit))) == known_by(
-            cell.config
-        )
-    assert Counter(cell.config.model.stream_limit for cell in found.values()) == {2.0: 5, 0.0: 5}  # type: ignore[union-attr]
-    assert {cell.config.mu for cell in found.values()} == set(MuChoice)  # type: ignore[union-attr]
+    configs = [cell.config for cell in found.values() if isinstance(cell.config, SqlSpConfig)]
+    assert len(configs) == len(found)
+    for config in configs:
+        model = replace(start.model, stream_limit=config.model.stream_limit)
+        assert known_by(replace(start, mu=config.mu, model=model)) == known_by(config)
+    assert Counter(config.model.stream_limit for config in configs) == {2.0: 5, 0.0: 5}
+    assert {config.mu for config in configs} == set(MuChoice)
 
 
 def test_tuning_looks_at_held_out_databases_alone() -> None:

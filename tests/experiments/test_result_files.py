@@ -1,14 +1,21 @@
 """Results are found by what was trained, whatever a file is called."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from dtfixup.errors import DataError
 from dtfixup.experiments.result_files import read_results
+from dtfixup.files import read_json
+from dtfixup.sql.presets import SqlSpConfig
+from dtfixup.training.config import from_json, to_json
 
 from .made_up_results import cell, reading_config, sql_config, write_result
+
+RESULTS = Path(__file__).parents[2] / "results"
 
 
 def test_runs_are_found_by_configuration_and_not_by_name(tmp_path: Path) -> None:
@@ -29,6 +36,45 @@ def test_runs_of_plain_training_count(tmp_path: Path) -> None:
     path = write_result(tmp_path, sql_config(), 70.0)
     path.write_text(path.read_text().replace('"state": "finished"', '"other": 1'))
     assert len(read_results(tmp_path).of(cell(sql_config()))) == 1
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"metrics": {"steps": 100, "highest_growth": 1.5}},
+        {"state": "failed"},
+        {"config": {"beam": 5, "preset": "minilm"}},
+        {"config": None, "run": {"config": to_json(sql_config())}},
+    ],
+    ids=["benchmark", "failed", "measurement", "errors"],
+)
+def test_what_is_no_run_is_not_taken_for_one(fields: dict[str, Any], tmp_path: Path) -> None:
+    path = write_result(tmp_path, sql_config(), 70.0)
+    path.write_text(json.dumps({**json.loads(path.read_text()), **fields}))
+    results = read_results(tmp_path)
+    assert results.of(cell(sql_config())) == []
+    assert list(results.runs(SqlSpConfig)) == []
+
+
+def test_a_state_that_there_is_not_is_no_run(tmp_path: Path) -> None:
+    write_result(tmp_path, sql_config(), 70.0, file="odd.json", state=["finished"])
+    results = read_results(tmp_path)
+    assert results.of(cell(sql_config())) == []
+    with pytest.raises(DataError, match=r"odd\.json has the state \['finished'\]"):
+        list(results.runs(SqlSpConfig))
+
+
+def test_of_the_published_files_training_runs_alone_are_taken() -> None:
+    results = read_results(RESULTS)
+    taken = {file.name: config for file, config in results.runs(SqlSpConfig)}
+    assert {f"sql-minilm-seed{seed}.json" for seed in range(1, 6)} <= taken.keys()
+    measured = {file.name for file in results.files if "benchmarks/" in file.content.get("command", "")}
+    assert measured >= {"paper-step-seed1.json", "sql-decode-seed0.json"}
+    assert taken.keys().isdisjoint({*measured, "sql-held-out-seed1.json", "spider-errors-minilm-seed1.json"})
+    found = {file.name for config in taken.values() for file in results.of(cell(config))}
+    assert found == taken.keys()
+    step = from_json(SqlSpConfig, read_json(RESULTS / "paper-step-seed1.json")["config"])
+    assert results.of(cell(step)) == []
 
 
 def test_a_folder_that_cannot_be_read_is_named(tmp_path: Path) -> None:

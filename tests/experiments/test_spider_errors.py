@@ -24,10 +24,11 @@ from dtfixup.experiments.spider_errors import (
     wrong_examples,
 )
 from dtfixup.files import read_json
-from dtfixup.sql.dataset import Dataset, open_dataset
+from dtfixup.sql.dataset import Dataset
 from dtfixup.sql.exact_match import Hardness
 from dtfixup.sql.predictions import Prediction, write_beams
-from dtfixup.sql.sample import sample_folder
+
+from .sample_questions import ask_the_sample
 
 F, C, S, B = ErrorClass
 YOUNG = "SELECT title FROM film WHERE director_id IN (SELECT director_id FROM director WHERE birth_year > 1990)"
@@ -55,16 +56,11 @@ EXPECTED = tuple(kind for _, _, kind in PAIRS)
 @pytest.fixture
 def dataset(tmp_path: Path) -> Dataset:
     """Questions of our own over a bundled database."""
-    folder = tmp_path / "data"
-    folder.mkdir()
     rows = [
         {"db_id": "film_festival", "question": f"What of {number}?", "query": gold}
         for number, (gold, _, _) in enumerate(PAIRS)
     ]
-    (folder / "dev.json").write_text(json.dumps(rows))
-    (folder / "tables.json").write_bytes((sample_folder() / "tables.json").read_bytes())
-    (folder / "database").symlink_to(sample_folder() / "database")
-    return open_dataset(folder)
+    return ask_the_sample(tmp_path / "data", dev=rows)
 
 
 def write_run(folder: Path, exact: float = 100 / len(PAIRS)) -> tuple[Path, Path]:

@@ -13,10 +13,11 @@ from dtfixup.errors import DataError
 from dtfixup.experiments import sql_score
 from dtfixup.experiments.sql_score import RunScore, read_beams, score_run, show_score
 from dtfixup.files import read_json
-from dtfixup.sql.dataset import Dataset, open_dataset
+from dtfixup.sql.dataset import Dataset
 from dtfixup.sql.execution_accuracy import ExecutionVerdict, Outcome, Pair
 from dtfixup.sql.predictions import Prediction, write_beams
-from dtfixup.sql.sample import sample_folder
+
+from .sample_questions import ask_the_sample
 
 BROKEN = "SELECT nothing FROM nowhere"
 CHOSEN = (0, 1, 2, 3, 4, 5, 20, 40)
@@ -25,13 +26,7 @@ CHOSEN = (0, 1, 2, 3, 4, 5, 20, 40)
 @pytest.fixture
 def dataset(tmp_path: Path) -> Dataset:
     """A few questions of the bundled sample."""
-    folder = tmp_path / "data"
-    folder.mkdir()
-    rows = read_json(sample_folder() / "dev.json")
-    (folder / "dev.json").write_text(json.dumps([rows[place] for place in CHOSEN]))
-    (folder / "tables.json").write_bytes((sample_folder() / "tables.json").read_bytes())
-    (folder / "database").symlink_to(sample_folder() / "database")
-    return open_dataset(folder)
+    return ask_the_sample(tmp_path / "data", dev=CHOSEN)
 
 
 def write_run(folder: Path, dataset: Dataset, beams: list[list[str]], **metrics: float) -> tuple[Path, Path]:

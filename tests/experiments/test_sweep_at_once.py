@@ -1,6 +1,5 @@
 """Sweeps in worker processes: what runs at the same time, and what is left of it when processes end."""
 
-import io
 import os
 import signal
 import subprocess
@@ -9,6 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -20,7 +20,10 @@ from dtfixup.errors import ConfigError, WorkerStartError
 from dtfixup.experiments.sweep import Outcome, Run, State, Sweep, read_sweep, run_sweep
 from dtfixup.files import read_json
 
+from . import noted_runs
+
 HERE = Path(__file__).parent
+sweep = partial(noted_runs.sweep, at_once=2)
 
 
 @pytest.fixture
@@ -30,13 +33,6 @@ def toys(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     import toy_runs
 
     return toy_runs
-
-
-def sweep(runs: list[Run], out: Path, **how: Any) -> tuple[list[Outcome], str]:
-    console = Console(file=io.StringIO(), width=150)
-    outcomes = run_sweep(runs, out, console=console, **{"at_once": 2} | how)
-    assert isinstance(console.file, io.StringIO)
-    return outcomes, console.file.getvalue()
 
 
 def notes(out: Path) -> list[tuple[str, str, int]]:

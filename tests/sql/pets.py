@@ -6,9 +6,8 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from dtfixup.sql.content import open_content
 from dtfixup.sql.dataset import Dataset, Example, open_dataset
-from dtfixup.sql.inputs import DatabaseInputs, describe_database
+from dtfixup.sql.inputs import DatabaseInputs
 from dtfixup.sql.schema import ColumnType, Schema, Table, assemble, write_tables_json
 from dtfixup.sql.synthesis.template_filling import Filler
 from dtfixup.sql.synthesis.template_making import Unusable
@@ -90,11 +89,6 @@ def make_dataset(folder: Path) -> Dataset:
     rows = [{"db_id": database, "question": question, "query": query} for database, question, query in EXAMPLES]
     (folder / "train.json").write_text(json.dumps(rows))
     return open_dataset(folder)
-
-
-def describe_kennels(dataset: Dataset) -> DatabaseInputs:
-    schema = dataset.schemas["kennels"]
-    return describe_database(schema, open_content(schema, dataset.database_file("kennels"), use_cache=False))
 
 
 def shown(template: Template | Unusable) -> str:

@@ -5,11 +5,11 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from dtfixup.sql.content import open_content
 from dtfixup.sql.dataset import Dataset, open_dataset
-from dtfixup.sql.inputs import describe_database
 from dtfixup.sql.phrases.domain import Domain, read_domain
 from dtfixup.sql.schema import ColumnType, Schema, Table, assemble, write_tables_json
+
+from .described import described
 
 NUMBER, TEXT, TIME, BOOLEAN = ColumnType.NUMBER, ColumnType.TEXT, ColumnType.TIME, ColumnType.BOOLEAN
 
@@ -141,5 +141,4 @@ def make_shop(folder: Path) -> Dataset:
 
 
 def shop_domain(dataset: Dataset) -> Domain:
-    file = dataset.database_file("shop")
-    return read_domain(describe_database(SCHEMA, open_content(SCHEMA, file, use_cache=False)), file)
+    return read_domain(described(dataset, "shop"), dataset.database_file("shop"))

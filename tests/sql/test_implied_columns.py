@@ -21,12 +21,13 @@ from dtfixup.sql.synthesis.templates import Form, Template, ValueNeed
 from dtfixup.sql.synthesis.value_choice import choose_value
 from dtfixup.sql.tree import Literal
 
-from .pets import NUMBER, TEXT, describe_kennels, fill_file, filled, make_dataset, parent_and_child, shown
+from .described import described
+from .pets import NUMBER, TEXT, fill_file, filled, make_dataset, parent_and_child, shown
 
 
 @pytest.fixture(scope="module")
 def kennels(tmp_path_factory: pytest.TempPathFactory) -> DatabaseInputs:
-    return describe_kennels(make_dataset(tmp_path_factory.mktemp("pets")))
+    return described(make_dataset(tmp_path_factory.mktemp("pets")), "kennels")
 
 
 def people(database: str, table: str, *more: tuple[str, str]) -> Schema:

@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -139,9 +139,9 @@ def test_what_was_run_is_not_run_again(harbours: OpenedDatabase, monkeypatch: py
     counts = []
     supervised = pair_scores.run_supervised
 
-    def counting(work: object, tasks: list[tuple[str, str]], **settings: object) -> object:
+    def counting(work: Any, tasks: list[tuple[str, str]], **settings: Any) -> Any:
         counts.append(len(tasks))
-        return supervised(work, tasks, **settings)  # type: ignore[arg-type]
+        return supervised(work, tasks, **settings)
 
     monkeypatch.setattr(pair_scores, "run_supervised", counting)
     sql = "SELECT name FROM harbour"

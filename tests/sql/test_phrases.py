@@ -12,9 +12,8 @@ import pytest
 
 from dtfixup.cli import main
 from dtfixup.errors import ConfigError, DataError
-from dtfixup.sql.content import open_content
 from dtfixup.sql.dataset import Dataset, Example, open_dataset
-from dtfixup.sql.inputs import describe_database, describe_question
+from dtfixup.sql.inputs import describe_question
 from dtfixup.sql.phrases import Phrases, make_phrases
 from dtfixup.sql.phrases.asking_order import ask_superlative
 from dtfixup.sql.phrases.descriptions import describe
@@ -29,6 +28,7 @@ from dtfixup.sql.transitions import steps_of, tree_of
 from dtfixup.sql.tree import literals
 from dtfixup.sql.values import covers
 
+from .described import described
 from .shop import SCHEMA, make_shop, shop_domain
 
 
@@ -126,7 +126,7 @@ def test_every_query_is_of_the_grammar_and_gives_rows(made: Phrases, dataset: Da
 
 
 def test_every_literal_is_a_candidate(made: Phrases, dataset: Dataset) -> None:
-    inputs = describe_database(SCHEMA, open_content(SCHEMA, dataset.database_file("shop"), use_cache=False))
+    inputs = described(dataset, "shop")
     reader = SqlReader(SCHEMA)
     for phrased in made.examples:
         candidates = describe_question(phrased.example.question, inputs).candidates

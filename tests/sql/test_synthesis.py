@@ -10,22 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dtfixup.errors import ConfigError, DataError
-from dtfixup.sql.content import open_content
 from dtfixup.sql.dataset import Dataset, Example
-from dtfixup.sql.inputs import DatabaseInputs, describe_database
+from dtfixup.sql.inputs import DatabaseInputs
 from dtfixup.sql.sql_reader import SqlReader
 from dtfixup.sql.synthesis import Synthetic, making_examples, synthesise, write_examples
 from dtfixup.sql.synthesis.columns import Trait, inflected, is_plain_name, plural, singular, title_of, traits_of
 from dtfixup.sql.synthesis.template_making import Unusable, make_template
 from dtfixup.sql.synthesis.templates import Slot, Template
 
-from .pets import (
-    EXAMPLES,
-    describe_kennels,
-    filled,
-    make_dataset,
-    shown,
-)
+from .described import described
+from .pets import EXAMPLES, filled, make_dataset, shown
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +29,7 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
 
 @pytest.fixture(scope="module")
 def kennels(dataset: Dataset) -> DatabaseInputs:
-    return describe_kennels(dataset)
+    return described(dataset, "kennels")
 
 
 @pytest.fixture(scope="module")
@@ -164,12 +158,10 @@ def test_a_template_comes_a_few_times_per_database(dataset: Dataset, monkeypatch
     assert max(uses.values()) <= 2  # one that implies its column, and one that names it
 
 
-def test_what_is_said_of_rows_that_refer(made: list[Synthetic], dataset: Dataset, kennels: DatabaseInputs) -> None:
+def test_what_is_said_of_rows_that_refer(dataset: Dataset, kennels: DatabaseInputs) -> None:
     """A dog has the city of its owner, but not the name."""
     query = "SELECT T1.city FROM owner AS T1 JOIN dog AS T2 ON T1.owner_id = T2.owner_id"
-    schema = dataset.schemas["library"]
-    library = describe_database(schema, open_content(schema, dataset.database_file("library"), use_cache=False))
-    examples = filled(template_of("What are the cities of dogs?", query, kennels), library)
+    examples = filled(template_of("What are the cities of dogs?", query, kennels), described(dataset, "library"))
     assert {example.question for example in examples} == {"What are the cities of books?"}
 
 

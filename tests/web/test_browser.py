@@ -76,15 +76,14 @@ def ask(page: Page, question: str = QUESTION) -> None:
     page.get_by_role("button", name="Ask", exact=True).click()
 
 
-def write_sql(page: Page, sql: str) -> None:
-    editor = page.locator("#sql .cm-content")
-    editor.click()
-    page.keyboard.press("ControlOrMeta+a")
-    page.keyboard.insert_text(sql)
-    expect(editor).to_have_text(sql)
-
-
-def run(page: Page) -> None:
+def run(page: Page, sql: str | None = None) -> None:
+    """Run what the editor has, or what is written there instead."""
+    if sql is not None:
+        editor = page.locator("#sql .cm-content")
+        editor.click()
+        page.keyboard.press("ControlOrMeta+a")
+        page.keyboard.insert_text(sql)
+        expect(editor).to_have_text(sql)
     page.get_by_role("button", name="Run", exact=True).click()
 
 
@@ -105,8 +104,7 @@ def test_ask_sql_run_rows(visit: Visit) -> None:
     expect(page.locator("#sql .cm-content")).to_contain_text("SELECT")
     run(page)
     expect(page.locator("#ran .count")).to_contain_text("row")
-    write_sql(page, "SELECT name, age FROM pets WHERE age > 0")
-    run(page)
+    run(page, "SELECT name, age FROM pets WHERE age > 0")
     expect(page.locator("#rows")).to_contain_text("Rex")
     expect(page.locator("#chart .bars")).to_contain_text("Tom")
     page.locator("#sql").get_by_role("button", name="copy").click()
@@ -139,8 +137,7 @@ def test_refusals_and_guesses_are_said(visit: Visit) -> None:
     expect(page.locator("#sql .cm-content")).to_have_text("")
     run(page)
     expect(page.locator("#ran")).to_contain_text("no query to run")
-    write_sql(page, "DELETE FROM pets")
-    run(page)
+    run(page, "DELETE FROM pets")
     expect(page.locator("#ran [role=alert]")).to_contain_text("Refused: DELETE is not a query")
     ask(page, "   ")
     expect(page.locator("#notice [role=alert]")).to_contain_text("The question is empty")
@@ -156,8 +153,7 @@ def test_an_upload_is_asked_and_goes_with_its_visitor(visit: Visit, served: Serv
     assert len(served.uploads()) == len(before) + 1
     ask(page, "How many lions are there?")
     expect(page.locator("#pieces")).to_contain_text("lions")
-    write_sql(page, "SELECT count(*) FROM lions")
-    run(page)
+    run(page, "SELECT count(*) FROM lions")
     expect(page.locator("#rows")).to_contain_text("3")
     page.close()
     until(lambda: served.uploads() == before)
@@ -177,8 +173,7 @@ def test_what_a_database_says_is_never_run(visit: Visit) -> None:
     expect(page.locator("#schema svg:visible")).to_contain_text("<img")
     ask(page, f"How many {HOSTILE} are there?")
     expect(page.locator("#pieces")).to_contain_text("img src=x")
-    write_sql(page, f'SELECT *, 1 AS "{HOSTILE}2" FROM "{HOSTILE}" UNION SELECT \'b\', 2')
-    run(page)
+    run(page, f'SELECT *, 1 AS "{HOSTILE}2" FROM "{HOSTILE}" UNION SELECT \'b\', 2')
     expect(page.locator("#rows")).to_contain_text("<img")
     expect(page.locator("#chart")).to_contain_text("<img")
     assert page.evaluate("window.harmed") is None
@@ -203,8 +198,7 @@ def test_a_phone_shows_all_of_it(visit: Visit) -> None:
     assert page.evaluate("getComputedStyle(document.querySelector('.picture.wide')).display") == "none"
     ask(page)
     expect(page.locator("#sql .cm-content")).to_contain_text("SELECT")
-    write_sql(page, "SELECT * FROM pets, owners")
-    run(page)
+    run(page, "SELECT * FROM pets, owners")
     expect(page.locator("#rows")).to_contain_text("Rex")
     assert not has_overflow(page)
     size = page.evaluate(

@@ -11,7 +11,7 @@ from fastapi.testclient import TestClient
 
 from dtfixup.errors import ConfigError
 from dtfixup.experiments import side_by_side
-from dtfixup.experiments.kinship_demo import DemoConfig, DemoData, RunResult
+from dtfixup.experiments.kinship_demo import DemoConfig, RunResult
 from dtfixup.web import runs as reading
 from dtfixup.web.catalogue import Catalogue
 from dtfixup.web.page_runs import _checks, _shown, draw
@@ -218,8 +218,7 @@ def test_more_runs_than_can_be_shown_are_told(folder: Path, monkeypatch: pytest.
 def test_the_demo_is_read_as_it_writes_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     result = RunResult("dt-fixup", 3e-3, 0, 1, 8.5, (94, 188), (40.0, 90.0), {2: 90.0}, ("input norm 2.3 × μ",), 1.0)
     config = DemoConfig(train=6016, batch_size=32, story_steps=(2,))
-    none = DemoData(*[None] * 4)  # type: ignore[arg-type]
-    monkeypatch.setattr(side_by_side, "prepare", lambda _: none)
+    monkeypatch.setattr(side_by_side, "prepare", lambda _: None)
     monkeypatch.setattr(side_by_side, "data_hash", lambda _: "")
     monkeypatch.setattr(side_by_side, "train_side_by_side", lambda *_: [result])
     side_by_side.show_demo(config, tmp_path)

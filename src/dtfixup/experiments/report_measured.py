@@ -6,10 +6,8 @@ are named beside their numbers; where one is not there, its place says so.
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from dtfixup.errors import ConfigError
 from dtfixup.experiments.cells import metric_of
 from dtfixup.experiments.curves import flat
 from dtfixup.experiments.paper_numbers import LEVELS
@@ -19,7 +17,7 @@ from dtfixup.experiments.result_files import ResultFile, Results, shortly
 from dtfixup.experiments.run_identity import State
 from dtfixup.fixup import STRATEGIES
 from dtfixup.sql.presets import SqlSpConfig
-from dtfixup.training.config import from_json, to_json
+from dtfixup.training.config import to_json
 
 _OURS = "ours"
 _PARSER_RUNS = {"DT-Fixup, N = 24": "sql-minilm", "standard, N = 24": "sql-standard"}
@@ -78,27 +76,17 @@ def _described(files: Sequence[ResultFile]) -> str:
     return f"Encoder {', '.join(encoders)}; {', '.join(hardware)}." if files else ""
 
 
-@dataclass(frozen=True)
-class _Trained:
-    """A result file of a Spider training run and its configuration."""
-
-    file: ResultFile
-    config: SqlSpConfig
-
-    @property
-    def kind(self) -> tuple[str, int, str]:
-        model = self.config.model
-        limited = model.stream_limit and STRATEGIES[model.strategy].needs_input_norm
-        return model.strategy, model.layers, f"{model.stream_limit:g} μ" if limited else "none"
-
-
 def stability_section(results: Results) -> Section:
     """What the monitor saw in all Spider runs of the folder."""
     groups: dict[tuple[str, int, str], list[ResultFile]] = {}
-    for run in sorted(_trained(results), key=lambda run: (list(STRATEGIES).index(run.kind[0]), *run.kind[1:])):
-        groups.setdefault(run.kind, []).append(run.file)
+    for file, config in results.runs(SqlSpConfig):
+        if (model := config.model).strategy in STRATEGIES:
+            is_limited = model.stream_limit and STRATEGIES[model.strategy].needs_input_norm
+            limit = f"{model.stream_limit:g} μ" if is_limited else "none"
+            groups.setdefault((model.strategy, model.layers, limit), []).append(file)
+    order = list(STRATEGIES)
     rows = []
-    for (strategy, layers, limit), files in groups.items():
+    for (strategy, layers, limit), files in sorted(groups.items(), key=lambda each: (order.index(each[0][0]), each[0])):
         skipped, steps = (sum(int(file.metrics.get(name, 0)) for file in files) for name in ("skipped_steps", "steps"))
         entries = [
             str(len(files)),
@@ -118,20 +106,6 @@ def stability_section(results: Results) -> Section:
     table = Table(headings, tuple(rows), caption)
     blocks: tuple[Block, ...] = (table,) if rows else (Note("There is no Spider training run in the folder yet."),)
     return Section("stability", "Stability", _OURS, blocks)
-
-
-def _trained(results: Results) -> Iterable[_Trained]:
-    for file in results.files:
-        if file.state not in (State.FINISHED, State.DIVERGED):
-            continue
-        if "steps" not in file.metrics and file.state is State.FINISHED:
-            continue  # a benchmark of the same configuration
-        try:
-            config = from_json(SqlSpConfig, file.content["config"])
-        except (ConfigError, KeyError):
-            continue
-        if config.model.strategy in STRATEGIES:
-            yield _Trained(file, config)
 
 
 def _highest(files: Sequence[ResultFile], metric: str) -> str:

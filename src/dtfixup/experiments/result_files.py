@@ -4,16 +4,18 @@ In: a folder of JSON files. Out: `Results`, which finds the runs of a cell, what
 or plain `train` command made them (`run_identity.py` says which runs are the same).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from dtfixup.errors import DataError
-from dtfixup.experiments.cells import Cell, metric_of
-from dtfixup.experiments.run_identity import Settled, State, state_of
+from dtfixup.experiments.cells import Cell, RunConfig, metric_of
+from dtfixup.experiments.run_identity import SETTLED, Settled, State, has_measured, read_config, state_of
 from dtfixup.files import read_json
+
+Config = TypeVar("Config", bound=RunConfig)
 
 
 @dataclass(frozen=True)
@@ -78,6 +80,15 @@ class Results:
         """The settled runs of a cell, one for each seed there is, by seed; seeds beyond the cell's own count too."""
         found = [self._settled.find(cell.config, seed, metric=metric_of(cell.config)) for seed in self._seeds]
         return [self._of_content[id(content)] for content in found if content is not None]
+
+    def runs(self, kind: type[Config]) -> Iterator[tuple[ResultFile, Config]]:
+        """All settled runs with a configuration of a kind, of whatever experiment, by name."""
+        for file in self.files:
+            config = read_config(kind, file.content)
+            if config is None or file.state not in SETTLED:
+                continue
+            if file.state is State.DIVERGED or has_measured(file.content, metric_of(config)):
+                yield file, config
 
     @cached_property
     def _settled(self) -> Settled:

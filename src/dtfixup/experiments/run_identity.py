@@ -11,12 +11,13 @@ import json
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from dtfixup.errors import DtFixupError
 from dtfixup.training.config import FREE_ON_RESUME, from_json, to_json
 
 Content = Mapping[str, Any]
+Config = TypeVar("Config")
 _HALF = "-fp16"  # ends the name of an encoder stored in half precision, which counts as the encoder
 _PATIENCE = ("skipped_in_a_row", "skipped_share")  # of `TrainingConfig`: they say when a run has diverged
 
@@ -91,7 +92,7 @@ class Settled:
     """Runs that have ended, among the contents of result files; for many look-ups."""
 
     def __init__(self, contents: Iterable[Content] = ()) -> None:
-        self._contents = [each for each in contents if each.get("state", State.FINISHED) in SETTLED]
+        self._contents = [each for each in contents if str(each.get("state", State.FINISHED)) in SETTLED]
         self._by_kind: dict[type, dict[tuple[str, int], list[tuple[Content, Any]]]] = {}
 
     def add(self, content: Content) -> None:
@@ -112,21 +113,21 @@ class Settled:
             if state_of(content) is State.DIVERGED:
                 if _patience(found) == _patience(config):
                     return content
-            elif _measured(content, metric):
+            elif has_measured(content, metric):
                 return content
         return None
 
-    def _enter(self, content: Content, kind: type) -> None:
-        seed, found = content.get("seed"), _read(kind, content.get("config"))
+    def _enter(self, content: Content, kind: type[Any]) -> None:
+        seed, found = content.get("seed"), read_config(kind, content)
         if isinstance(seed, int) and found is not None:
             self._by_kind[kind].setdefault((known_by(found), seed), []).append((content, found))
 
 
-def _read(kind: type[Any], values: Any) -> Any:
+def read_config(kind: type[Config], content: Content) -> Config | None:
     """The configuration of a file; None if it is of another kind."""
     try:
-        return from_json(kind, values)
-    except (DtFixupError, TypeError):  # a field without a default is not there
+        return from_json(kind, content["config"])
+    except (DtFixupError, KeyError, TypeError):  # a field without a default is not there
         return None
 
 
@@ -136,6 +137,7 @@ def _patience(config: Any) -> list[Any]:
     return [getattr(training, name, None) for name in _PATIENCE]
 
 
-def _measured(content: Content, metric: str) -> bool:
+def has_measured(content: Content, metric: str) -> bool:
+    """Whether a file has the metric of a run; a benchmark of the same configuration has not."""
     metrics = content.get("metrics")
     return isinstance(metrics, Mapping) and metrics.get(metric) is not None

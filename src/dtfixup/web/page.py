@@ -101,11 +101,11 @@ def take_only_received(page: gr.Blocks, uploads: UploadStore) -> None:
     """Gradio copies any file of the machine, or of a URL, that a request names, for its handlers to read: here only
     what its upload route received."""
 
-    async def received(name: str | Path | None) -> str | None:
-        return None if name is None else str(uploads.received(name))
+    async def received(url_or_file_path: str | Path | None) -> str | None:
+        return None if url_or_file_path is None else str(uploads.received(url_or_file_path))
 
     for block in page.blocks.values():
-        block.async_move_resource_to_block_cache = received  # type: ignore[assignment, method-assign]
+        block.async_move_resource_to_block_cache = received  # type: ignore[method-assign]
 
 
 @dataclass

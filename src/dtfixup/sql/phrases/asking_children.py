@@ -33,7 +33,7 @@ def _shown(relation: Relation, description: Description, is_distinct: bool, scen
     where = description.where(query)
     slots = scene.slots_of(description)
     construct = f"join {len(relation.steps)}"
-    told = [restriction.column for restriction in description.restrictions]
+    told = description.columns
     measures = [found for found in scene.measures(child) if found.column not in told]
     asked = [found for found in scene.shown(child) if found.column not in told]
     key = query.column(child.key.column) if child.key is not None else None

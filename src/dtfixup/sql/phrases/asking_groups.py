@@ -3,10 +3,13 @@
 In: a `Scene`. Out: `Draft`s.
 """
 
+from dataclasses import dataclass
+
 from dtfixup.sql.phrases.asking_rows import is_added_up
 from dtfixup.sql.phrases.attribute_words import attribute_slots
 from dtfixup.sql.phrases.descriptions import Description
 from dtfixup.sql.phrases.numbers_said import count_word, figure, say_number
+from dtfixup.sql.phrases.queries import Query
 from dtfixup.sql.phrases.scene import Draft, Scene
 from dtfixup.sql.phrases.things import Attribute, Thing, is_place
 
@@ -19,20 +22,33 @@ AVERAGES = {
 """How aggregates are called."""
 
 
-def _grouped(scene: Scene, needs_measure: bool = False) -> tuple[Thing, Description, Attribute] | None:
-    """A thing and what it falls into groups by."""
+@dataclass(frozen=True)
+class _Groups:
+    """Things, what they fall into groups by, and the query about them with the key's column and its condition."""
+
+    thing: Thing
+    description: Description
+    key: Attribute
+    query: Query
+    column: str
+    where: str | None
+
+    def slots(self, scene: Scene) -> dict[str, str]:
+        return scene.slots_of(self.description) | key_slots(self.key)
+
+
+def _grouped(scene: Scene, needs_measure: bool = False) -> _Groups | None:
     thing = scene.pick_thing(
         lambda found: bool(scene.keys(found)) and (not needs_measure or bool(scene.measures(found)))
     )
-    description = scene.describe(thing, most=1) if thing is not None and scene.chance.random() < 0.3 else None
-    if thing is not None and description is None:
-        description = scene.describe(thing, most=0)
-    if thing is None or description is None:
+    if thing is None:
         return None
+    description = scene.describe(thing, most=1 if scene.chance.random() < 0.3 else 0)
     key = scene.chance.choice(scene.keys(thing))
-    if key.column in [restriction.column for restriction in description.restrictions]:
+    if description is None or key.column in description.columns:
         return None
-    return thing, description, key
+    query = scene.query(thing)
+    return _Groups(thing, description, key, query, query.column(key.column), description.where(query))
 
 
 def key_slots(key: Attribute) -> dict[str, str]:
@@ -44,15 +60,12 @@ def key_slots(key: Attribute) -> dict[str, str]:
 
 
 def ask_group_count(scene: Scene) -> Draft | None:
-    found = _grouped(scene)
-    if found is None:
+    groups = _grouped(scene)
+    if groups is None:
         return None
-    thing, description, key = found
-    query = scene.query(thing)
-    column = query.column(key.column)
-    slots = scene.slots_of(description) | key_slots(key)
-    where = description.where(query)
-    others = [other for other in scene.keys(thing) if other is not key]
+    description, query, column, where = groups.description, groups.query, groups.column, groups.where
+    slots = groups.slots(scene)
+    others = [other for other in scene.keys(groups.thing) if other is not groups.key]
     if others and scene.chance.random() < 0.35:
         second = scene.chance.choice(others)
         columns = [column, query.column(second.column)]
@@ -62,53 +75,46 @@ def ask_group_count(scene: Scene) -> Draft | None:
     if scene.chance.random() < 0.2:
         sql = query.sql([column, "count(*)"], where, group=[column], order=["count(*) DESC"])
         return scene.draft("group count sorted", slots, sql, "group count", description)
-    return scene.draft(
-        "group count", slots, query.sql([column, "count(*)"], where, group=[column]), "group count", description
-    )
+    sql = query.sql([column, "count(*)"], where, group=[column])
+    return scene.draft("group count", slots, sql, "group count", description)
 
 
 def ask_group_aggregate(scene: Scene) -> Draft | None:
-    found = _grouped(scene, needs_measure=True)
-    if found is None:
+    groups = _grouped(scene, needs_measure=True)
+    if groups is None:
         return None
-    thing, description, key = found
+    thing, description, query, column = groups.thing, groups.description, groups.query, groups.column
     attribute = scene.chance.choice(scene.measures(thing))
     function = scene.chance.choice(("avg", "avg", "sum", "max", "min"))
     if function == "sum" and not is_added_up(attribute):
         function = "avg"
-    query = scene.query(thing)
-    column, value = query.column(key.column), f"{function}({query.column(attribute.column)})"
-    slots = scene.slots_of(description) | key_slots(key) | attribute_slots(attribute, thing)
+    value = f"{function}({query.column(attribute.column)})"
+    slots = groups.slots(scene) | attribute_slots(attribute, thing)
     slots["average"] = scene.chance.choice(AVERAGES[function])
-    where = description.where(query)
     if scene.chance.random() < 0.2:
         slots["highest"] = scene.chance.choice(("highest", "largest"))
         if function not in ("avg", "sum"):
             return None
-        sql = query.sql([column], where, group=[column], order=[f"{value} DESC"], limit=1)
+        sql = query.sql([column], groups.where, group=[column], order=[f"{value} DESC"], limit=1)
         return scene.draft("group most aggregate", slots, sql, "group aggregate", description)
-    return scene.draft(
-        "group aggregate", slots, query.sql([column, value], where, group=[column]), "group aggregate", description
-    )
+    sql = query.sql([column, value], groups.where, group=[column])
+    return scene.draft("group aggregate", slots, sql, "group aggregate", description)
 
 
 def ask_having(scene: Scene) -> Draft | None:
-    found = _grouped(scene)
-    if found is None:
+    groups = _grouped(scene)
+    if groups is None:
         return None
-    thing, description, key = found
-    query = scene.query(thing)
-    column = query.column(key.column)
-    slots = scene.slots_of(description) | key_slots(key)
-    where = description.where(query)
-    measures = scene.measures(thing)
+    description, query, column, where = groups.description, groups.query, groups.column, groups.where
+    slots = groups.slots(scene)
+    measures = scene.measures(groups.thing)
     if measures and scene.chance.random() < 0.2:
         attribute = scene.chance.choice(measures)
         numbers = attribute.numbers
         if len(numbers) < 4:
             return None
         bound = figure(round(numbers[len(numbers) // 2]))
-        slots |= attribute_slots(attribute, thing) | {"v": say_number(bound, scene.chance)}
+        slots |= attribute_slots(attribute, groups.thing) | {"v": say_number(bound, scene.chance)}
         having = f"avg({query.column(attribute.column)}) > {bound}"
         sql = query.sql([column], where, group=[column], having=having)
         return scene.draft("having average more", slots, sql, "having", description)
@@ -138,13 +144,10 @@ def having_count(scene: Scene) -> tuple[str, str, str]:
 
 
 def ask_most_common(scene: Scene) -> Draft | None:
-    found = _grouped(scene)
-    if found is None:
+    groups = _grouped(scene)
+    if groups is None:
         return None
-    thing, description, key = found
-    query = scene.query(thing)
-    column = query.column(key.column)
-    slots = scene.slots_of(description) | key_slots(key)
+    column, slots = groups.column, groups.slots(scene)
     draw = scene.chance.random()
     rule, order, limit = "most common", "count(*) DESC", 1
     if draw < 0.2:
@@ -152,7 +155,7 @@ def ask_most_common(scene: Scene) -> Draft | None:
     elif draw < 0.4:
         rule, limit = "top groups", scene.chance.choice((2, 3, 3, 5))
         slots["k"] = count_word(limit, scene.chance)
-        if len(key.held.values) <= limit:
+        if len(groups.key.held.values) <= limit:
             return None
-    sql = query.sql([column], description.where(query), group=[column], order=[order], limit=limit)
-    return scene.draft(rule, slots, sql, "most common", description)
+    sql = groups.query.sql([column], groups.where, group=[column], order=[order], limit=limit)
+    return scene.draft(rule, slots, sql, "most common", groups.description)

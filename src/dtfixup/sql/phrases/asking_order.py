@@ -3,9 +3,11 @@
 In: a `Scene`. Out: `Draft`s.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from dtfixup.sql.phrases.attribute_words import attribute_slots, is_rank
+from dtfixup.sql.phrases.descriptions import Description
 from dtfixup.sql.phrases.numbers_said import count_word
 from dtfixup.sql.phrases.queries import Query
 from dtfixup.sql.phrases.scene import Draft, Scene
@@ -95,21 +97,31 @@ def _time_degree_slots(attribute: Attribute, thing: Thing, is_most: bool, scene:
     return slots
 
 
+def _extreme(
+    scene: Scene, most: float, fits: Callable[[Thing], bool] = lambda thing: True
+) -> tuple[Description, Attribute, bool] | None:
+    """Things, what they have the most or the least of, and whether it is the most; `most` is how often."""
+    description = scene.pick_described(lambda found: bool(ordered_by(found)) and fits(found))
+    if description is None:
+        return None
+    attribute = scene.chance.choice(ordered_by(description.thing))
+    if attribute.column in description.columns or is_rank(attribute):
+        return None
+    return description, attribute, scene.chance.random() < most
+
+
 def ask_superlative(scene: Scene) -> Draft | None:
     """The one thing with the most or the least of something."""
-    thing = scene.pick_thing(lambda found: bool(ordered_by(found)))
-    description = scene.describe(thing, most=1) if thing is not None else None
-    if thing is None or description is None:
+    extreme = _extreme(scene, 0.6)
+    if extreme is None:
         return None
-    attribute = scene.chance.choice(ordered_by(thing))
-    if attribute.column in [restriction.column for restriction in description.restrictions] or is_rank(attribute):
-        return None
-    is_most = scene.chance.random() < 0.6
+    description, attribute, is_most = extreme
+    thing = description.thing
     slots = scene.slots_of(description) | degree_slots(attribute, thing, is_most, scene)
     query = scene.query(thing)
     order = [f"{query.column(attribute.column)} {'DESC' if is_most else 'ASC'}"]
     where, titles = description.where(query), scene.titles(query, thing)
-    told = {attribute.column, *(restriction.column for restriction in description.restrictions)}
+    told = {attribute.column, *description.columns}
     asked = [found for found in scene.shown(thing, 1) if found.column not in told]
     draw = scene.chance.random()
     if draw < 0.1:
@@ -130,14 +142,11 @@ def ask_superlative(scene: Scene) -> Draft | None:
 
 def ask_top(scene: Scene) -> Draft | None:
     """The few things with the most or the least of something."""
-    thing = scene.pick_thing(lambda found: bool(ordered_by(found)) and bool(found.titles) and found.rows > 4)
-    description = scene.describe(thing, most=1) if thing is not None else None
-    if thing is None or description is None:
+    extreme = _extreme(scene, 0.65, lambda found: bool(found.titles) and found.rows > 4)
+    if extreme is None:
         return None
-    attribute = scene.chance.choice(ordered_by(thing))
-    if attribute.column in [restriction.column for restriction in description.restrictions] or is_rank(attribute):
-        return None
-    is_most = scene.chance.random() < 0.65
+    description, attribute, is_most = extreme
+    thing = description.thing
     count = scene.chance.choice((2, 3, 3, 3, 4, 5, 5, 10))
     slots = scene.slots_of(description) | degree_slots(attribute, thing, is_most, scene)
     slots["k"] = count_word(count, scene.chance)
@@ -162,10 +171,10 @@ class _Order:
 
 def ask_sorted(scene: Scene) -> Draft | None:
     """A list in order, by one attribute or two, or by name."""
-    thing = scene.pick_thing(lambda found: bool(found.titles))
-    description = scene.describe(thing, most=1) if thing is not None else None
-    if thing is None or description is None:
+    description = scene.pick_described(lambda found: bool(found.titles))
+    if description is None:
         return None
+    thing = description.thing
     query, slots = scene.query(thing), scene.slots_of(description)
     by_name = not ordered_by(thing) or scene.chance.random() < 0.3
     order = _by_name(scene, thing, query) if by_name else _by_attribute(scene, thing, query)
@@ -173,8 +182,7 @@ def ask_sorted(scene: Scene) -> Draft | None:
         return None
     slots["sorted"] = order.said
     where, titles = description.where(query), scene.titles(query, thing)
-    told = [restriction.column for restriction in description.restrictions]
-    asked = [found for found in scene.shown(thing, 2) if found.column not in told]
+    asked = [found for found in scene.shown(thing, 2) if found.column not in description.columns]
     draw = scene.chance.random()
     if draw < 0.2:
         sql = query.sql(["*"], where, order=order.keys)
@@ -240,12 +248,12 @@ def _second_key(scene: Scene, thing: Thing, first: Attribute, query: Query) -> _
 
 def ask_distinct(scene: Scene) -> Draft | None:
     """Every value once, or how many there are."""
-    thing = scene.pick_thing(lambda found: bool(scene.keys(found)))
-    description = scene.describe(thing, most=1) if thing is not None else None
-    if thing is None or description is None:
+    description = scene.pick_described(lambda found: bool(scene.keys(found)))
+    if description is None:
         return None
+    thing = description.thing
     attribute = scene.chance.choice(scene.keys(thing))
-    if attribute.column in [restriction.column for restriction in description.restrictions]:
+    if attribute.column in description.columns:
         return None
     slots = scene.slots_of(description) | attribute_slots(attribute, thing)
     if attribute.noun.one in ("country", "city", "state", "nationality", "hometown", "region") and thing.is_person:

@@ -44,15 +44,13 @@ def ask_restricted(scene: Scene, way: str) -> Draft | None:
 
 
 def ask_count(scene: Scene) -> Draft | None:
-    thing = scene.pick_thing()
-    description = scene.describe(thing, most=1) if thing is not None else None
+    description = scene.pick_described()
     return _count(scene, description, "count") if description is not None else None
 
 
 def ask_all(scene: Scene) -> Draft | None:
     """All there are: names, attributes or everything."""
-    thing = scene.pick_thing()
-    description = scene.describe(thing, most=0) if thing is not None else None
+    description = scene.pick_described(most=0)
     if description is None:
         return None
     draw = scene.chance.random()
@@ -62,17 +60,16 @@ def ask_all(scene: Scene) -> Draft | None:
 
 
 def ask_aggregate(scene: Scene) -> Draft | None:
-    thing = scene.pick_thing(lambda found: bool(scene.measures(found)))
-    description = scene.describe(thing, most=1) if thing is not None else None
+    description = scene.pick_described(lambda found: bool(scene.measures(found)))
     return _aggregate(scene, description, "aggregate") if description is not None else None
 
 
 def ask_several_aggregates(scene: Scene) -> Draft | None:
-    thing = scene.pick_thing(lambda found: bool(scene.measures(found)))
-    description = scene.describe(thing, most=1) if thing is not None else None
-    if thing is None or description is None:
+    description = scene.pick_described(lambda found: bool(scene.measures(found)))
+    if description is None:
         return None
-    able = [found for found in scene.measures(thing) if found.column not in _columns(description)]
+    thing = description.thing
+    able = [found for found in scene.measures(thing) if found.column not in description.columns]
     if not able:
         return None
     attribute = scene.chance.choice(able)
@@ -93,7 +90,7 @@ def _names(scene: Scene, description: Description, construct: str) -> Draft | No
     where = description.where(query)
     if thing.titles:
         return scene.draft("names", slots, query.sql(scene.titles(query, thing), where), construct, description)
-    if thing.key is not None and thing.key.column not in _columns(description) and scene.chance.random() < 0.5:
+    if thing.key is not None and thing.key.column not in description.columns and scene.chance.random() < 0.5:
         slots["key"] = thing.key.noun.many
         return scene.draft("key", slots, query.sql([query.column(thing.key.column)], where), construct, description)
     return scene.draft("untitled", slots, query.sql(["*"], where), construct, description)
@@ -113,7 +110,7 @@ def _count(scene: Scene, description: Description, construct: str) -> Draft | No
 
 def _attributes(scene: Scene, description: Description, construct: str) -> Draft | None:
     thing = description.thing
-    asked = [attribute for attribute in scene.shown(thing) if attribute.column not in _columns(description)]
+    asked = [attribute for attribute in scene.shown(thing) if attribute.column not in description.columns]
     if not asked:
         return None
     query = scene.query(thing)
@@ -125,10 +122,6 @@ def _attributes(scene: Scene, description: Description, construct: str) -> Draft
     elif len(asked) == 1:
         slots |= _asked_slots(scene, asked[0], thing, slots)
     return scene.draft(rule, slots, query.sql(columns, description.where(query)), construct, description)
-
-
-def _columns(description: Description) -> set[int | None]:
-    return {restriction.column for restriction in description.restrictions}
 
 
 def _asked_slots(scene: Scene, attribute: Attribute, thing: Thing, slots: Mapping[str, str]) -> dict[str, str]:
@@ -176,7 +169,7 @@ def is_added_up(attribute: Attribute) -> bool:
 
 def _aggregate(scene: Scene, description: Description, construct: str) -> Draft | None:
     thing = description.thing
-    able = [attribute for attribute in scene.measures(thing) if attribute.column not in _columns(description)]
+    able = [attribute for attribute in scene.measures(thing) if attribute.column not in description.columns]
     if not able:
         return None
     attribute = scene.chance.choice(able)

@@ -105,10 +105,10 @@ def ask_computed(scene: Scene) -> Draft | None:
 def _ratio_or_product(scene: Scene) -> Draft | None:
     is_product = scene.chance.random() < 0.4
     pairs = factor_pairs if is_product else ratio_pairs
-    thing = scene.pick_thing(lambda found: bool(pairs(found)))
-    description = scene.describe(thing, most=0) if thing is not None else None
-    if thing is None or description is None:
+    description = scene.pick_described(lambda found: bool(pairs(found)), most=0)
+    if description is None:
         return None
+    thing = description.thing
     one, other = scene.chance.choice(pairs(thing))
     slots = pair_slots(one, other) | scene.slots_of(description)
     slots["other_1"] = other.counted_one or other.noun.one

@@ -43,6 +43,11 @@ class Description:
     predicate: Said | None
     """`which {subject} {predicate}`; None where nothing said can be a predicate."""
 
+    @property
+    def columns(self) -> set[int | None]:
+        """Those that restrictions are about."""
+        return {restriction.column for restriction in self.restrictions}
+
     def is_said_in(self, text: str) -> bool:
         """Whether a text says all that the query is restricted by."""
         return all(said.many() in text or said.one() in text for said in (found.said for found in self.restrictions))

@@ -5,17 +5,13 @@ query, the database runs it and gives rows, and every literal is among the quest
 on the seed and its database alone, so that the same come out whatever the number of workers.
 """
 
-import os
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from rich.progress import track
-
-from dtfixup.errors import ConfigError, DataError, GuardError, SqlError
-from dtfixup.files import write_json
+from dtfixup.errors import GuardError, SqlError
 from dtfixup.sql.content import open_content
 from dtfixup.sql.dataset import Dataset, Example
 from dtfixup.sql.execute import GuardedConnection, open_guarded
@@ -27,14 +23,14 @@ from dtfixup.sql.phrases.scene import Draft, Scene
 from dtfixup.sql.schema import Schema
 from dtfixup.sql.sql_reader import SqlReader
 from dtfixup.sql.sql_writer import SqlWriter
+from dtfixup.sql.synthesis.made_examples import draw, make_each, plain_question, share_of, write_made
 from dtfixup.sql.transitions import Masks, first_illegal, steps_of
 from dtfixup.sql.tree import literals
 from dtfixup.sql.values import covers
 from dtfixup.sql.words import split_words
-from dtfixup.sql.workers import Lost, run_supervised
 
 _SPARE = 1.8
-"""How many more examples each database makes than its share: some have too little to ask about."""
+"""How many more examples each database makes than its part, since some have too little to ask about."""
 _PER_ATTRIBUTE = 22
 """Examples of a database for each column that can be named, at most: what changes soon are the values alone."""
 _ATTEMPTS = 8
@@ -49,7 +45,6 @@ _LOWER = 0.04
 """The part of the questions that have no capitals at all."""
 _MOST_WORDS = 40
 _DEADLINE = 1.0
-_TASK_DEADLINE = 1200.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,54 +87,24 @@ def make_phrases(
     show_progress: bool = True,
 ) -> Phrases:
     """Make `count` examples over the databases of a split; no question comes twice, and none is one of the split."""
-    if count < 1:
-        raise ConfigError(f"count must be at least 1, got {count}")
     asked: dict[str, set[str]] = {}
     for example in dataset.split(split):
-        asked.setdefault(example.database, set()).add(_plain(example.question))
-    share = round(_SPARE * count / len(asked)) + 1
-    orders = [
-        _Order(dataset.schemas[name], dataset.database_file(name), frozenset(asked[name]), share, seed)
+        asked.setdefault(example.database, set()).add(plain_question(example.question))
+    share = share_of(count, len(asked), _SPARE)
+    orders = {
+        name: _Order(dataset.schemas[name], dataset.database_file(name), frozenset(asked[name]), share, seed)
         for name in sorted(asked)
-    ]
-    made = _each(orders, workers or os.cpu_count() or 1, show_progress)
+    }
+    made = make_each(_make, orders, "phrasing questions", workers=workers, show_progress=show_progress)
     found = [phrased for part in made for phrased in part.examples]
-    if len(found) < count:
-        raise DataError(
-            f"the phrase book makes only {len(found)} examples of split {split!r}; ask for no more than that"
-        )
-    random.Random(f"{seed} phrases").shuffle(found)
-    return Phrases(tuple(found[:count]), sum((part.rejected for part in made), Counter()))
+    refusal = f"the phrase book makes only {len(found)} examples of split {split!r}"
+    drawn = draw(found, count, random.Random(f"{seed} phrases"), refusal)
+    return Phrases(tuple(drawn), sum((part.rejected for part in made), Counter()))
 
 
-def write_phrases(path: str | Path, phrases: Sequence[Phrased]) -> Path:
-    """Write examples in the form of a split, which `Dataset.split` reads, each with its construct."""
-    rows = [
-        {
-            "db_id": phrased.example.database,
-            "question": phrased.example.question,
-            "query": phrased.example.query,
-            "construct": phrased.construct,
-        }
-        for phrased in phrases
-    ]
-    return write_json(path, rows)
-
-
-def _each(orders: Sequence[_Order], workers: int, show_progress: bool) -> list[Phrases]:
-    """What is made of each order, in their order."""
-    if workers == 1 or len(orders) == 1:
-        results: Iterator[tuple[int, Phrases | Lost]] = ((place, _make(order)) for place, order in enumerate(orders))
-    else:
-        results = run_supervised(_make, orders, workers=workers, deadline=_TASK_DEADLINE)
-    found: dict[int, Phrases] = {}
-    for place, made in track(
-        results, "phrasing questions", total=len(orders), disable=not show_progress, transient=True
-    ):
-        if isinstance(made, Lost):
-            raise DataError(f"questions over {orders[place].schema.database}: {made.reason}")
-        found[place] = made
-    return [found[place] for place in range(len(orders))]
+def write_phrases(path: str | Path, phrases: Iterable[Phrased]) -> Path:
+    """Write examples in the form of a split, each with its construct."""
+    return write_made(path, ((phrased.example, {"construct": phrased.construct}) for phrased in phrases))
 
 
 def _make(order: _Order) -> Phrases:
@@ -196,7 +161,7 @@ class _Maker:
     def check(self, draft: Draft) -> tuple[str, Phrased | None]:
         """The example of a draft, or why there is none."""
         question = draft.question.lower() if self.chance.random() < _LOWER else draft.question
-        plain = _plain(question)
+        plain = plain_question(question)
         if plain in self.known:
             return "asked before", None
         if len(split_words(question)) > _MOST_WORDS:
@@ -233,8 +198,3 @@ class _Maker:
         is_empty = not rows or all(value in (None, 0) for row in rows for value in row)
         is_absence = draft.may_be_empty or (draft.construct == "blank" and "IS NULL" in query)
         return "no rows" if is_empty and not is_absence else None
-
-
-def _plain(question: str) -> str:
-    """A question by its words alone."""
-    return " ".join(word.text.lower() for word in split_words(question) if not word.is_mark)

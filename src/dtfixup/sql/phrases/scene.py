@@ -77,6 +77,11 @@ class Scene:
                 return None
         return describe(thing, found, self.chance)
 
+    def pick_described(self, fits: Callable[[Thing], bool] = lambda thing: True, most: int = 1) -> Description | None:
+        """A thing, under restrictions or without."""
+        thing = self.pick_thing(fits)
+        return self.describe(thing, most=most) if thing is not None else None
+
     def draft(
         self,
         rule: str,

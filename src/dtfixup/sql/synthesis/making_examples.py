@@ -5,21 +5,14 @@ of a question and its query, `template_filling.py` puts another one in. Every ex
 its database alone, so that the same come out whatever the number of workers.
 """
 
-import os
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from multiprocessing import get_context
+from functools import partial
 from pathlib import Path
-from typing import TypeVar
 
-from rich.progress import track
-
-from dtfixup.errors import ConfigError, DataError
-from dtfixup.files import write_json
+from dtfixup.errors import DataError
 from dtfixup.sql.content import open_content
 from dtfixup.sql.dataset import Dataset, Example
 from dtfixup.sql.inputs import DatabaseInputs, describe_database
@@ -28,13 +21,14 @@ from dtfixup.sql.schema import Schema
 from dtfixup.sql.sql_reader import SqlReader
 from dtfixup.sql.synthesis.columns import bare_lemmas
 from dtfixup.sql.synthesis.implied_columns import evoked, make_implying_template
+from dtfixup.sql.synthesis.made_examples import draw, make_each, plain_question, share_of, write_made
 from dtfixup.sql.synthesis.template_filling import Filler
 from dtfixup.sql.synthesis.template_making import make_template
 from dtfixup.sql.synthesis.templates import Template
 from dtfixup.sql.words import name_lemmas, split_words
 
 _SPARE = 1.6
-"""How many more examples each database makes than its share: some have too little to ask about."""
+"""How many more examples each database makes than its part, since some have too little to ask about."""
 _ATTEMPTS = 12
 """Templates of one shape that are tried over a database, so that shapes that seldom fit are not drowned."""
 _PATIENCE = 100
@@ -105,54 +99,44 @@ def synthesise(
 
     Question and query fit each other and the database, no question comes twice, and none is one of the split.
     """
-    if count < 1:
-        raise ConfigError(f"count must be at least 1, got {count}")
     databases = _databases(dataset, split)
-    workers = workers or os.cpu_count() or 1
-    read = _each(_read, databases, (), workers, "reading questions", show_progress)
+    share = share_of(count, len(databases), _SPARE)
+    read = make_each(_read, databases, "reading questions", workers=workers, show_progress=show_progress)
     templates = [template for part in read for template in part.templates]
     things = frozenset(
         lemmas[-1]
-        for database in databases
+        for database in databases.values()
         for table in database.schema.tables
         if (lemmas := name_lemmas(table.natural))
     )
     templates += evoked([part.implying for part in read], [part.column_names for part in read], things)
     if not templates:
         raise DataError(f"no question of split {split!r} can be asked over another database")
-    share = round(_SPARE * count / len(databases)) + 1
-    orders = [_Order(database, part.said_tables, share, seed) for database, part in zip(databases, read, strict=True)]
-    made = _each(_fill, orders, templates, workers, "making questions", show_progress)
+    orders = {
+        name: _Order(database, part.said_tables, share, seed)
+        for (name, database), part in zip(databases.items(), read, strict=True)
+    }
+    fill = partial(_fill, templates)
+    made = make_each(fill, orders, "making questions", workers=workers, show_progress=show_progress)
     found = [synthetic for part in made for synthetic in part]
-    if len(found) < count:
-        raise DataError(f"only {len(found)} examples can be made of split {split!r}; ask for no more than that")
-    random.Random(f"{seed} order").shuffle(found)
-    return found[:count]
+    refusal = f"only {len(found)} examples can be made of split {split!r}"
+    return draw(found, count, random.Random(f"{seed} order"), refusal)
 
 
-def write_examples(path: str | Path, examples: Sequence[Synthetic]) -> Path:
-    """Write examples in the form of a split, which `Dataset.split` reads, each with the index of its source."""
-    rows = [
-        {
-            "db_id": synthetic.example.database,
-            "question": synthetic.example.question,
-            "query": synthetic.example.query,
-            "source": synthetic.source,
-        }
-        for synthetic in examples
-    ]
-    return write_json(path, rows)
+def write_examples(path: str | Path, examples: Iterable[Synthetic]) -> Path:
+    """Write examples in the form of a split, each with the index of its source."""
+    return write_made(path, ((synthetic.example, {"source": synthetic.source}) for synthetic in examples))
 
 
-def _databases(dataset: Dataset, split: str) -> list[_Database]:
+def _databases(dataset: Dataset, split: str) -> dict[str, _Database]:
     """The databases of a split in order of name."""
     examples: dict[str, list[tuple[int, Example]]] = {}
     for index, example in enumerate(dataset.split(split)):
         examples.setdefault(example.database, []).append((index, example))
-    return [
-        _Database(dataset.schemas[name], dataset.database_file(name), tuple(examples[name]))
+    return {
+        name: _Database(dataset.schemas[name], dataset.database_file(name), tuple(examples[name]))
         for name in sorted(examples)
-    ]
+    }
 
 
 def _read(database: _Database) -> _Read:
@@ -172,15 +156,15 @@ def _read(database: _Database) -> _Read:
     return _Read(tuple(templates), tuple(implying), frozenset(said), frozenset(names))
 
 
-def _fill(order: _Order) -> list[Synthetic]:
+def _fill(templates: Sequence[Template], order: _Order) -> list[Synthetic]:
     """Up to `count` examples over one database, a part of which imply a column."""
     filler = Filler(order.database.open(), order.said_tables)
-    known = {_plain(example.question) for _, example in order.database.examples}
+    known = {plain_question(example.question) for _, example in order.database.examples}
     found: list[Synthetic] = []
     for is_implying, count in ((True, round(_IMPLYING * order.count)), (False, order.count)):
-        templates = [template for template in _templates if template.is_implying is is_implying]
+        able = [template for template in templates if template.is_implying is is_implying]
         chance = random.Random(f"{order.seed} {order.database.schema.database} {is_implying}")
-        found += _fill_some(templates, count - len(found), filler, known, chance)
+        found += _fill_some(able, count - len(found), filler, known, chance)
     return found
 
 
@@ -203,8 +187,8 @@ def _fill_some(
         for _ in range(_ATTEMPTS):
             template = chance.choice(by_shape[shape])
             example = filler.fill(template, chance) if uses[template.source] < _REPEATS else None
-            if example is not None and _plain(example.question) not in known:
-                known.add(_plain(example.question))
+            if example is not None and plain_question(example.question) not in known:
+                known.add(plain_question(example.question))
                 found.append(Synthetic(example, template.source))
                 uses[template.source] += 1
                 fruitless = 0
@@ -218,45 +202,3 @@ def _weight(templates: Sequence[Template]) -> float:
     nested = _NESTED if len(templates[0].joins) > 1 else 1.0
     grouped = _GROUPED if "Grouped" in templates[0].skeleton else 1.0
     return float(len(templates) ** 0.5) * joined * nested * grouped
-
-
-def _plain(question: str) -> str:
-    """A question by its words alone."""
-    return " ".join(word.text.lower() for word in split_words(question) if not word.is_mark)
-
-
-# One task per database, in this process or in workers; the templates go to each worker once.
-
-_templates: Sequence[Template] = ()
-
-_Task = TypeVar("_Task")
-_Result = TypeVar("_Result")
-
-
-def _set_templates(templates: Sequence[Template]) -> None:
-    global _templates
-    _templates = templates
-
-
-def _each(
-    function: Callable[[_Task], _Result],
-    tasks: Sequence[_Task],
-    templates: Sequence[Template],
-    workers: int,
-    description: str,
-    show_progress: bool,
-) -> list[_Result]:
-    """The results in the order of the tasks."""
-
-    def shown(results: Iterator[_Result]) -> list[_Result]:
-        bar = track(results, description, total=len(tasks), disable=not show_progress, transient=True)
-        return list(bar)
-
-    if workers == 1 or len(tasks) == 1:
-        _set_templates(templates)
-        return shown(map(function, tasks))
-    try:
-        with ProcessPoolExecutor(min(workers, len(tasks)), get_context("spawn"), _set_templates, (templates,)) as pool:
-            return shown(pool.map(function, tasks))
-    except BrokenProcessPool:
-        raise DataError("a worker process was killed, perhaps for want of memory: try fewer workers") from None
