@@ -39,7 +39,7 @@ class Part(StrEnum):
 
 @dataclass(frozen=True)
 class Settings:
-    """What is tuned; the defaults are the preset's."""
+    """What is tuned; the defaults are where tuning began."""
 
     learning_rate: float = 3e-4
     """Of the new layers and the linear layer."""
@@ -53,11 +53,15 @@ class Settings:
 
 CHOSEN: Mapping[str, Mapping[int, Settings]] = {
     NO_LAYERS: {0: Settings(warmup=0.1)},
-    "standard": {4: Settings(warmup=0.1)},
-    "pre-ln": {4: Settings(warmup=0.1)},
-    "dt-fixup": {4: Settings()},
+    "standard": {
+        4: Settings(6e-4, warmup=0.1),
+        8: Settings(1e-4, warmup=0.1),
+        16: Settings(3e-5, warmup=0.1),
+    },
+    "pre-ln": {4: Settings(1e-4, warmup=0.1)},
+    "dt-fixup": {4: Settings(1e-4)},
 }
-"""For each strategy, from which depth on to train with which settings."""
+"""For each strategy, from which depth on to train with which settings: the best of its grid."""
 
 _RATES = (1e-4, 3e-4, 6e-4)
 GRID: Sequence[tuple[str, int, Sequence[Settings]]] = (
@@ -71,9 +75,11 @@ GRID: Sequence[tuple[str, int, Sequence[Settings]]] = (
             Settings(warmup=0.3),
         ],
     ),
+    ("standard", 8, [Settings(rate, warmup=0.1) for rate in (1e-4, 3e-4)]),
     ("dt-fixup", 16, [Settings(rate) for rate in _RATES]),
     ("standard", 16, [Settings(rate, warmup=0.1) for rate in (3e-5, 1e-4, 3e-4)]),
     ("pre-ln", 16, [Settings(rate, warmup=0.1) for rate in _RATES]),
+    ("standard", 24, [Settings(rate, warmup=0.1) for rate in (1e-5, 3e-5)]),
 )
 """Strategy, depth, and the settings to try: the deep ones apart, because what trains 4 layers may break 16."""
 

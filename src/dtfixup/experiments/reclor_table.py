@@ -5,7 +5,9 @@ the seeds, and how many runs failed to leave chance; for tuning each setting's h
 screen, as Markdown, and as pictures.
 
 A run has failed to leave chance if its accuracy at the end is not more than three standard errors above chance (for 500
-questions with four options: 30.8 %). A run that diverged has failed too, and counts as chance in the mean.
+questions with four options: 30.8 %), or if its loss is that of equal probabilities: such a stack gives every question
+the same states, and which option is ahead by next to nothing is no answer. A run that diverged has failed too, and
+counts as chance in the mean.
 """
 
 import json
@@ -27,6 +29,7 @@ from dtfixup.files import write_atomically
 
 _ORDER = (NO_LAYERS, "standard", "pre-ln", "dt-fixup")
 _ERRORS = 3.0  # standard errors above chance that are no luck
+_SAME_LOSS = 0.002  # the nearest that a run which says anything comes to the loss of equal probabilities
 _HEADINGS = ("new layers", "strategy", "accuracy, %", "new contexts", "at chance", "s", "rate", "dropout", "warm-up")
 _ON_SCREEN = 6  # columns that eighty letters have room for
 
@@ -80,8 +83,9 @@ class Summary:
         return (
             f"Encoder {self.encoder}, {self.epochs} epochs, {self.questions} questions of val, after the last epoch; "
             f"mean ± standard deviation over the seeds. At chance: not above {self.limit:.1f} %, which is chance "
-            f"({self.chance:.0f} %) and {_ERRORS:.0f} standard errors, or diverged, which counts as chance in the "
-            "mean. New contexts: over questions whose passage is in no training example. s: seconds of training."
+            f"({self.chance:.0f} %) and {_ERRORS:.0f} standard errors, or the loss of equal probabilities, or "
+            "diverged, which counts as chance in the mean. New contexts: over questions whose passage is in no "
+            "training example. s: seconds of training."
         )
 
     def table(self) -> Table:
@@ -124,7 +128,7 @@ def summarise(contents: Iterable[Content]) -> Summary:
     groups: dict[tuple[int, int], list[Content]] = {}
     for run in runs:
         groups.setdefault((run["config"]["model"]["layers"], _ORDER.index(_strategy(run))), []).append(run)
-    cells = tuple(_cell(groups[key], chance, limit) for key in sorted(groups))
+    cells = tuple(_cell(groups[key], chance) for key in sorted(groups))
     config = finished[0]["config"]
     return Summary(cells, chance, limit, questions, config["encoder"], config["training"]["epochs"])
 
@@ -139,12 +143,26 @@ def chance_limit(chance: float, questions: int) -> float:
     return chance + 100 * _ERRORS * math.sqrt(share * (1 - share) / questions)
 
 
+def is_at_chance(metrics: Mapping[str, float], split: str) -> bool:
+    """Whether a run to the end has failed to leave chance.
+
+    >>> at_end = {"chance": 25.0, "evaluated_examples": 500, "val_accuracy": 36.0}
+    >>> is_at_chance({**at_end, "val_loss": 1.3863}, "val"), is_at_chance({**at_end, "val_loss": 2.9}, "val")
+    (True, False)
+    """
+    is_silent = abs(metrics.get(f"{split}_loss", math.inf) - math.log(100 / metrics["chance"])) < _SAME_LOSS
+    return is_silent or metrics[f"{split}_accuracy"] <= chance_limit(
+        metrics["chance"], int(metrics["evaluated_examples"])
+    )
+
+
 def tune_rows(contents: Iterable[Content]) -> list[tuple[str, ...]]:
     """Depth, strategy, settings and held-out accuracy of every run of `tune`, the best of its kind first."""
     runs = _unique(contents, (TUNE,))
 
-    def rank(run: Content) -> tuple[int, int, float]:
-        return run["config"]["model"]["layers"], _ORDER.index(_strategy(run)), -_held_out(run)
+    def rank(run: Content) -> tuple[int, int, bool, float]:
+        failed = run["state"] != State.FINISHED or is_at_chance(run["metrics"], "held_out")
+        return run["config"]["model"]["layers"], _ORDER.index(_strategy(run)), failed, -_held_out(run)
 
     return [
         (
@@ -155,7 +173,7 @@ def tune_rows(contents: Iterable[Content]) -> list[tuple[str, ...]]:
             f"{run['config']['model']['input_dropout']:g}" if layers else "",
             str(run["config"]["training"]["warmup"]),
             str(run["seed"]),
-            f"{_held_out(run):.1f}" if run["state"] == State.FINISHED else run["state"],
+            _told(run),
         )
         for run in sorted(runs, key=rank)
     ]
@@ -217,7 +235,7 @@ def _unique(contents: Iterable[Content], experiments: Sequence[str]) -> list[Con
     return list(found.values())
 
 
-def _cell(runs: Sequence[Content], chance: float, limit: float) -> Cell:
+def _cell(runs: Sequence[Content], chance: float) -> Cell:
     settings = {json.dumps(_without_seed(run["config"]), sort_keys=True): run for run in runs}
     if len(settings) > 1:
         one, other, *_ = (f"{run['experiment']}-{run['variant']}-seed{run['seed']}.json" for run in settings.values())
@@ -230,7 +248,7 @@ def _cell(runs: Sequence[Content], chance: float, limit: float) -> Cell:
         config["model"]["layers"],
         values,
         new,
-        sum(value <= limit for value in values),
+        sum(run["state"] != State.FINISHED or is_at_chance(run["metrics"], "val") for run in runs),
         median(run["metrics"].get("train_seconds", run["wall_seconds"]) for run in runs),
         config,
     )
@@ -247,6 +265,13 @@ def _strategy(run: Content) -> str:
 
 def _held_out(run: Content) -> float:
     return float(run["metrics"].get("held_out_accuracy", 0.0))
+
+
+def _told(run: Content) -> str:
+    """Accuracy, and what makes it worth nothing."""
+    if run["state"] != State.FINISHED:
+        return str(run["state"])
+    return f"{_held_out(run):.1f}" + (" at chance" if is_at_chance(run["metrics"], "held_out") else "")
 
 
 def _mean_and_deviation(values: Sequence[float]) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from statistics import fmean, stdev
 
 from dtfixup.experiments.cells import Cell, RunConfig, metric_of
-from dtfixup.experiments.reclor_table import chance_limit
+from dtfixup.experiments.reclor_table import is_at_chance
 from dtfixup.experiments.report_document import Entry, Kind, Table, labels
 from dtfixup.experiments.result_files import ResultFile, Results
 from dtfixup.experiments.run_identity import State, known_by
@@ -47,7 +47,7 @@ class CellResult:
         """Runs to the end that did not leave chance."""
         metric, finished = metric_of(self.cell.config), (file for file in self.files if file.state is State.FINISHED)
         known = [file.metrics for file in finished if {"chance", "evaluated_examples", metric} <= file.metrics.keys()]
-        return sum(each[metric] <= chance_limit(each["chance"], each["evaluated_examples"]) for each in known)
+        return sum(is_at_chance(each, metric.removesuffix("_accuracy")) for each in known)
 
     @property
     def _chance(self) -> float | None:

@@ -50,8 +50,8 @@ def paper() -> ReadingRunConfig:
 
 
 def minilm() -> ReadingRunConfig:
-    """The bundled 22.7M encoder, N = 4; a small encoder takes larger steps than the paper's."""
-    return ReadingRunConfig(training=_schedule(3e-4))
+    """The bundled 22.7M encoder, N = 4, tuned on held-out training examples of ReClor."""
+    return ReadingRunConfig(encoder_factor=0.3, training=_schedule(1e-4))
 
 
 def smoke() -> ReadingRunConfig:
@@ -64,8 +64,11 @@ def smoke() -> ReadingRunConfig:
 
 
 def own_data(layers: int = 12, epochs: int = 12) -> ReadingRunConfig:
-    """`minilm` for one file of one's own examples: a tenth is held out; without a GPU it trains in float32."""
-    config = minilm()
+    """For one file of one's own examples, of which a tenth is held out; without a GPU it trains in float32.
+
+    The new layers learn faster than in `minilm`: files of one's own are smaller, and their training has fewer steps.
+    """
+    config = ReadingRunConfig(training=_schedule(3e-4))
     precision = Precision.BF16 if torch.cuda.is_available() else Precision.FP32
     return replace(
         config,
