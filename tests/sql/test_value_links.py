@@ -123,3 +123,9 @@ def test_what_is_stored_as_said_comes_before_what_means_the_same() -> None:
     races = {"driver": {"nationality": ["German", "French"]}, "circuit": {"country": ["Germany", "Spain"]}}
     assert _strong("the German one", races) == {"driver.nationality German"}
     assert _strong("the Spanish one", races) == {"circuit.country Spain"}
+
+
+def test_minutes_are_a_clock_time_only_where_one_is_stored() -> None:
+    songs = {"song": {"length": ["3:45", "4:12", "4:50"]}, "screening": {"start_time": ["19:30", "21:00", "14:15"]}}
+    assert _strong("songs of 4 minutes", songs) | _weak("songs of 4 minutes", songs) == {"song.length 4:"}
+    assert _strong("longer than 100 minutes", songs) | _weak("longer than 100 minutes", songs) == set()

@@ -44,7 +44,7 @@ def remark(answer: Answer, sure_above: float) -> str | None:
         return None
     if not answer.alternatives:
         return "no query could be written for this question: ask it in other words"
-    best = answer.alternatives[0].probability
+    best = math.floor(100 * answer.alternatives[0].probability) / 100  # 0.798 is below 0.80, and has to read so
     return f"the likeliest query has probability {best:.2f}, and {sure_above:.2f} is called sure; the question may mean"
 
 

@@ -300,10 +300,17 @@ class _Search:
             self.add_times(date.start, date.end, values)
 
     def durations(self) -> None:
-        """What a column of clock times begins with: `4 minutes` is in 4:15."""
+        """What stored clock times begin with: `4 minutes` is in 4:15."""
         for number in numbers_in(self.words):
-            if number.end < len(self.words) and self.words[number.end].lemma in ("minute", "hour"):
-                clocks = {column: f"{number.text}:" for column, form in self.date_forms().items() if form is None}
+            if self.content is None or number.end == len(self.words):
+                continue
+            if self.words[number.end].lemma in ("minute", "hour"):
+                text = f"{number.text}:"
+                clocks = {
+                    column: text
+                    for column, form in self.date_forms().items()
+                    if form is None and any(value.startswith(text) for value in self.content.columns[column].values)
+                }
                 self.add_times(number.start, number.end + 1, clocks)
 
     def date_forms(self) -> dict[int, str | None]:
