@@ -57,6 +57,7 @@ def main() -> None:
             "beam": options.beam,
             "model_sha256": file_sha256(options.packed),
             "questions": len(loss.full.queries),
+            "parameters": loss.parameters,
         }
         write_json(options.json, {**record, "config": config, "metrics": metrics, "failures": dict(loss.failures)})
 

@@ -84,8 +84,11 @@ def _data(run: Content) -> str:
     if config.get("synthetic"):
         more = (
             f"Every epoch also has made-up examples, {config['synthetic']:g} for every real one: the training "
-            "questions, asked over other training databases ([sql-sp.md](sql-sp.md)). "
+            "questions, asked over other training databases"
         )
+        if "--phrases" in run["command"]:
+            more += ", and questions out of a phrase book over the training databases"
+        more += " ([sql-sp.md](sql-sp.md)). "
     return f"""## Data and licences
 
 Trained on Spider (Yu et al., EMNLP 2018), split `{config["splits"]}`. {more}No dev question, and none of the acceptance
