@@ -1,16 +1,13 @@
 """How long a question takes on this machine: warm, part by part, and cold, from the command line to the answer.
 
-`python benchmarks/ask.py [--model DIR] [--questions N] [--threads N] [--starts N] [--steps N] [--json FILE]`, on the
-bundled databases. Without a model, one of the `minilm` preset with fresh weights, whose queries are as long as they may
-be: they are held to `--steps`, and 95 of 100 bundled gold queries need no more than 25. A warm question is over a
-database that is open; a cold one is a new process, there without that limit. One thread, as `dtfixup sql ask` uses.
+`python benchmarks/ask.py [--model DIR] [--questions N] [--threads N] [--starts N] [--json FILE]`, on the bundled
+databases; the shipped model if none is given. A warm question is over a database that is open; a cold one is a new
+process. One thread, as `dtfixup sql ask` uses.
 """
 
 import argparse
-import json
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 from statistics import median
@@ -18,17 +15,14 @@ from statistics import median
 import numpy as np
 import torch
 
-from dtfixup import dt_fixup_, initialise_free_
-from dtfixup.encoders import load_encoder
+from dtfixup.encoders.load import file_sha256
+from dtfixup.experiments.provenance import provenance
+from dtfixup.files import write_json
 from dtfixup.sql.answers import Answer
 from dtfixup.sql.dataset import Dataset, open_dataset
-from dtfixup.sql.model import SqlSpModel
-from dtfixup.sql.parser import SqlParser, open_database
-from dtfixup.sql.presets import minilm
+from dtfixup.sql.parser import SqlParser, default_model, open_database
 from dtfixup.sql.sample import sample_folder
-from dtfixup.training.config import to_json
-from dtfixup.training.encoder_task import frozen_checksum, frozen_names
-from dtfixup.training.tensors import save_weights
+from dtfixup.training.checkpoint import weights_file
 
 
 def main() -> None:
@@ -38,41 +32,31 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--starts", type=int, default=5)
     parser.add_argument("--beam", type=int, default=5)
-    parser.add_argument("--steps", type=int, default=30)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     dataset = open_dataset(sample_folder())
-    with tempfile.TemporaryDirectory() as folder:
-        model = options.model or fresh_model(Path(folder))
-        answers = warm(model, dataset, options.questions, options.beam, options.steps)
-        metrics = figures([answer.timing.total for answer in answers], "warm")
-        for part in ("link", "search", "write"):
-            metrics |= figures([getattr(answer.timing, part) for answer in answers], part)
-        metrics |= figures(cold(model, dataset, options.starts), "cold")
+    model = options.model or default_model()
+    started = time.monotonic()
+    answers = warm(model, dataset, options.questions, options.beam)
+    metrics = figures([answer.timing.total for answer in answers], "warm")
+    for part in ("link", "search", "write"):
+        metrics |= figures([getattr(answer.timing, part) for answer in answers], part)
+    metrics |= figures(cold(model, dataset, options.starts), "cold")
     print(f"{len(answers)} questions, beam {options.beam}, {options.threads} threads, milliseconds")
     for name, value in metrics.items():
         print(f"  {name:16}{value:9.1f}")
     if options.json:
-        options.json.write_text(json.dumps(metrics, indent=1))
+        command = f"python benchmarks/ask.py --questions {options.questions} --threads {options.threads}"
+        record = provenance("sql-ask", command, started, seed=0, encoder="minilm", data_hash="bundled databases")
+        config = {"beam": options.beam, "questions": len(answers), "starts": options.starts}
+        config |= {"model_sha256": file_sha256(weights_file(model))}
+        write_json(options.json, {**record, "config": config, "metrics": metrics})
 
 
-def fresh_model(folder: Path) -> Path:
-    """A file of a model of the preset's size that was never trained."""
-    torch.manual_seed(0)
-    config = minilm()
-    model = SqlSpModel(config.model, load_encoder())
-    initialise_free_(model, stack=model.stack, loaded=[model.encoder])
-    dt_fixup_(model.stack, 12.0)
-    made_of = {"model": to_json(config.model), "order": config.order, "encoder": config.encoder}
-    made_of |= {"encoder_factor": config.encoder_factor, "frozen": frozen_checksum(model)}
-    return save_weights(folder / "last.safetensors", model, {"fingerprint": made_of}, left_out=frozen_names(model))
-
-
-def warm(model: Path, dataset: Dataset, count: int, beam: int, steps: int) -> list[Answer]:
+def warm(model: Path, dataset: Dataset, count: int, beam: int) -> list[Answer]:
     """Questions over all databases by turns, each over one that was asked before."""
     asker = SqlParser.load(model)
-    asker.steps = steps
     databases = {name: open_database(dataset.database_file(name)) for name in dataset.schemas}
     questions = [*dataset.split("train"), *dataset.split("dev")]
     for name, database in databases.items():

@@ -2,10 +2,10 @@
 
 `python benchmarks/serve_load.py [--model PATH] [--seconds N] [--clients N] [--workers N] [--json FILE]`: starts
 `dtfixup serve` on a free port, and lets clients ask bundled questions over all sample databases for so long, each with
-one request under way; every fourth answer's query is run too. Without a model, one of the `minilm` preset with fresh
-weights (benchmarks/ask.py), whose queries are as long as they may be. Memory is the resident set of the server, without
-the processes that run its queries, at the end of each minute; the first minute, in which databases are opened, is left
-out of the change. A request that is refused because too many wait counts as an error.
+one request under way; every fourth answer's query is run too. The shipped model if none is given. Memory is the
+resident set of the server, without the processes that run its queries, at the end of each minute; the first minute, in
+which databases are opened, is left out of the change. A request that is refused because too many wait counts as an
+error.
 """
 
 import argparse
@@ -14,7 +14,6 @@ import json
 import re
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 import urllib.error
@@ -24,9 +23,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 from typing import Any
-
-sys.path.insert(0, str(Path(__file__).parent))
-from ask import fresh_model
 
 from dtfixup.experiments.provenance import provenance
 from dtfixup.files import write_json
@@ -61,15 +57,13 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     started = time.monotonic()
-    with tempfile.TemporaryDirectory() as folder:
-        model = options.model or fresh_model(Path(folder))
-        server, url = start(model, options.workers)
-        try:
-            tally, memory = load(server.pid, url, options.clients, options.seconds)
-            metrics = figures(tally, memory, options)
-        finally:
-            server.terminate()
-            server.wait(timeout=60)
+    server, url = start(options.model, options.workers)
+    try:
+        tally, memory = load(server.pid, url, options.clients, options.seconds)
+        metrics = figures(tally, memory, options)
+    finally:
+        server.terminate()
+        server.wait(timeout=60)
     for name, value in metrics.items():
         print(f"  {name:32}{value}")
     for message, count in tally.errors.most_common(10):
@@ -82,9 +76,10 @@ def main() -> None:
     sys.exit(1 if tally.errors else 0)
 
 
-def start(model: Path, workers: int) -> tuple["subprocess.Popen[str]", str]:
+def start(model: Path | None, workers: int) -> tuple["subprocess.Popen[str]", str]:
     """The server process and its address."""
-    command = [sys.executable, "-m", "dtfixup", "serve", "--model", str(model.absolute()), "--port", "0"]
+    command = [sys.executable, "-m", "dtfixup", "serve", "--port", "0"]
+    command += [] if model is None else ["--model", str(model.absolute())]
     process = subprocess.Popen([*command, "--workers", str(workers)], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     for line in process.stdout:

@@ -16,6 +16,7 @@ from dtfixup import cli_ask
 from dtfixup.cli import main
 from dtfixup.cli_ask import ExitCode
 from dtfixup.errors import DeadlineError
+from dtfixup.sql import parser as parser_module
 from dtfixup.sql import running
 from dtfixup.sql.answers import Verdict
 from dtfixup.sql.dataset import open_dataset
@@ -130,7 +131,10 @@ def test_a_query_that_fails_is_an_error(
     assert content["sql"].startswith("SELECT")
 
 
-def test_a_missing_model_is_told(ferry: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_model_is_told(
+    ferry: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parser_module, "files", lambda package: tmp_path)
     with pytest.raises(SystemExit) as stop:
         main(["sql", "ask", QUESTION, "--database", str(ferry)])
     assert stop.value.code == ExitCode.ERROR

@@ -7,14 +7,17 @@ values tell the dialects apart.
 import datetime
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
+import sqlglot
 from sqlalchemy import create_engine
 
+from dtfixup.sql.dataset import Dataset
 from dtfixup.sql.dialects import Translator
 from dtfixup.sql.execute import GuardedConnection, Rows, open_guarded
 from dtfixup.sql.opened import OpenedDatabase
@@ -98,6 +101,33 @@ def alike(value: Any) -> Any:
 def alike_rows(rows: Sequence[Sequence[Any]], *, is_ordered: bool) -> list[tuple[Any, ...]]:
     found = [tuple(alike(value) for value in row) for row in rows]
     return found if is_ordered else sorted(found, key=repr)
+
+
+def sorted_places(sql: str) -> list[int]:
+    """Places of the columns that a query of SQLite is sorted by, the leading ones that it shows."""
+    tree = sqlglot.parse_one(sql, read="sqlite")
+    if tree.args.get("order") is None:
+        return []
+    shown = [item.sql() for item in tree.expressions]
+    keys = [key.this.sql() for key in tree.args["order"].expressions]
+    return [shown.index(key) for key in takewhile(shown.__contains__, keys)]
+
+
+def same_rows(sql: str, expected: Rows, found: Rows) -> bool:
+    """Whether a server finds what SQLite finds by this query; where it is sorted, in the same order of the keys."""
+    rows = [alike_rows(each.rows, is_ordered=True) for each in (expected, found)]
+    keys = [[[row[place] for place in sorted_places(sql)] for row in each] for each in rows]
+    return sorted(rows[0], key=repr) == sorted(rows[1], key=repr) and keys[0] == keys[1]
+
+
+@contextmanager
+def samples_on(admin: str, dataset: Dataset) -> Iterator[dict[str, OpenedDatabase]]:
+    """The bundled databases on the server of the admin's URL."""
+    with ExitStack() as stack:
+        urls = {name: stack.enter_context(fresh_database(admin)) for name in sorted(dataset.schemas)}
+        for name, url in urls.items():
+            copy_to_server(dataset.database_file(name), url)
+        yield {name: OpenedDatabase(url) for name, url in urls.items()}
 
 
 FARM = (

@@ -8,7 +8,7 @@ import pytest
 import sqlglot
 
 from dtfixup.errors import DeadlineError, GuardError, RefusedError, SqlError, TooMuchDataError
-from dtfixup.sql.dataset import Dataset, Example, open_dataset
+from dtfixup.sql.dataset import Dataset, open_dataset
 from dtfixup.sql.dialects import Translator
 from dtfixup.sql.execute import GuardedConnection, open_guarded
 from dtfixup.sql.grammar import ValueKind
@@ -24,8 +24,7 @@ from dtfixup.sql.walks import legal_walk
 
 from .asked import tiny_parser
 from .reflected import run_script
-from .sample_servers import alike_rows, copy_to_server
-from .servers import fresh_database
+from .sample_servers import same_rows, samples_on, sorted_places
 
 
 def schema() -> Schema:
@@ -224,27 +223,8 @@ def dataset() -> Dataset:
 
 @pytest.fixture(scope="module", params=["postgresql", "mariadb"])
 def databases(dataset: Dataset, request: pytest.FixtureRequest) -> Iterator[dict[str, OpenedDatabase]]:
-    """The bundled databases on a server."""
-    admin = request.getfixturevalue(f"{request.param}_url")
-    with ExitStack() as stack:
-        urls = {name: stack.enter_context(fresh_database(admin)) for name in sorted(dataset.schemas)}
-        for name, url in urls.items():
-            copy_to_server(dataset.database_file(name), url)
-        yield {name: OpenedDatabase(url) for name, url in urls.items()}
-
-
-def sorted_columns(example: Example) -> list[int]:
-    """Places of the columns that a query is sorted by, the leading ones that it shows."""
-    tree = sqlglot.parse_one(example.query, read="sqlite")
-    if tree.args.get("order") is None:
-        return []
-    shown = [item.sql() for item in tree.expressions]
-    places = []
-    for key in tree.args["order"].expressions:
-        if key.this.sql() not in shown:
-            break
-        places.append(shown.index(key.this.sql()))
-    return places
+    with samples_on(request.getfixturevalue(f"{request.param}_url"), dataset) as opened:
+        yield opened
 
 
 def test_every_gold_query_gives_the_same_rows(dataset: Dataset, databases: dict[str, OpenedDatabase]) -> None:
@@ -257,11 +237,8 @@ def test_every_gold_query_gives_the_same_rows(dataset: Dataset, databases: dict[
             for example in [example for example in examples if example.database == name]:
                 sql = reading.translator.translate(writer.write(reader.read(example.query)))
                 expected, found = file.run(example.query), server.run(sql)
-                rows = [alike_rows(each.rows, is_ordered=True) for each in (expected, found)]
-                places = sorted_columns(example)
-                keys = [[[row[place] for place in places] for row in each] for each in rows]
-                ordered += bool(places)
-                if sorted(rows[0], key=repr) != sorted(rows[1], key=repr) or keys[0] != keys[1]:
+                ordered += bool(sorted_places(example.query))
+                if not same_rows(example.query, expected, found):
                     different.append((example.query, sql))
     assert different == []
     assert len(examples) == 240

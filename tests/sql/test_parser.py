@@ -18,7 +18,7 @@ from dtfixup.sql import opened as opened_module
 from dtfixup.sql.answers import SURE_ABOVE, Verdict
 from dtfixup.sql.dataset import Dataset, open_dataset
 from dtfixup.sql.execute import open_guarded
-from dtfixup.sql.parser import MOST_CHARACTERS, SqlParser, default_model, open_database
+from dtfixup.sql.parser import MOST_CHARACTERS, SqlParser, open_database
 from dtfixup.sql.reflection import reflect
 from dtfixup.sql.sample import sample_folder
 from dtfixup.sql.schema import write_tables_json
@@ -302,12 +302,6 @@ def test_models_that_cannot_be_used_say_so(tmp_path: Path) -> None:
     ):
         with pytest.raises(CheckpointError, match=message):
             SqlParser.load(path)
-
-
-def test_no_model_is_shipped_yet() -> None:
-    for use in (default_model, SqlParser.load):
-        with pytest.raises(CheckpointError, match=r"no model is shipped .* `dtfixup sql train .* --model runs/first"):
-            use()
 
 
 def test_errors_are_all_of_the_package(ferry: Path) -> None:

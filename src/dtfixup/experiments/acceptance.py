@@ -147,7 +147,7 @@ class Acceptance:
         """A result file; `started` is a reading of `time.monotonic()`."""
         record = provenance(
             "sql-acceptance",
-            f"dtfixup sql acceptance --model FILE --beam {self.config['beam']} --variants {self.config['variants']}",
+            f"dtfixup sql acceptance [--model FILE] --beam {self.config['beam']} --variants {self.config['variants']}",
             started,
             seed=self.config["seed"],
             encoder=self.config["encoder"],

@@ -168,9 +168,9 @@ def _acceptance(accepted: Content) -> str:
     return f"""## Accuracy on the acceptance set, %
 
 The {metrics["questions"]} hand-written questions over the bundled databases ([sql.md](sql.md)), asked as a user asks
-them: the schema as the file tells it, no natural names given. {metrics["failed_to_run"]} printed queries did not run.
-{metrics["no_query"]} questions got no query, because no word of theirs links to the schema or none could be written;
-they count as wrong.{sure}
+them: the schema as the file tells it, no natural names given. Printed queries that did not run:
+{metrics["failed_to_run"]}. Questions that got no query, because no word of theirs links to the schema or none could be
+written: {metrics["no_query"]}; they count as wrong.{sure}
 
 {_table(["", "exact", "execution"], rows)}"""
 

@@ -153,15 +153,20 @@ def _read_from_server(schema: Schema, database: str, limits: Limits) -> tuple[Co
 
 
 def text_of(value: Any) -> str | None:
-    """A stored value as text; None for NULL, binary content and empty text.
+    """A stored value as text, the same for every engine; None for NULL, binary content and empty text.
 
-    >>> text_of(84.0), text_of(datetime.date(2017, 5, 1)), text_of(b"x")
-    ('84', '2017-05-01', None)
+    >>> text_of(84.0), text_of(datetime.date(2017, 5, 1)), text_of(True), text_of(b"x")
+    ('84', '2017-05-01', '1', None)
+    >>> text_of(datetime.timedelta(hours=8))  # what MariaDB gives for a time
+    '08:00:00'
     """
     if value is None or isinstance(value, bytes | bytearray | memoryview):
         return None
     if isinstance(value, bool):
-        return "true" if value else "false"
+        return str(int(value))
+    if isinstance(value, datetime.timedelta) and value >= datetime.timedelta():
+        minutes, seconds = divmod(value.days * 86_400 + value.seconds, 60)
+        return f"{minutes // 60:02}:{minutes % 60:02}:{seconds:02}"
     if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
         return str(int(value))
     if isinstance(value, datetime.datetime):
