@@ -304,6 +304,37 @@ def test_an_unknown_option_of_mariadb(mariadb_url: str) -> None:
         open_guarded(f"{mariadb_url}&local_infile=1")
 
 
+@pytest.mark.parametrize(
+    ("kind", "create", "drop", "user"),
+    [
+        ("postgresql", 'CREATE ROLE "odd role" LOGIN', 'DROP ROLE "odd role"', "SELECT current_user"),
+        (
+            "mariadb",
+            "CREATE USER 'odd role'@localhost IDENTIFIED BY 'p w@/%%+'",
+            "DROP USER 'odd role'@localhost",
+            "SELECT user()",
+        ),
+    ],
+)
+def test_names_and_passwords_as_urls_write_them(
+    kind: str, create: str, drop: str, user: str, request: pytest.FixtureRequest
+) -> None:
+    admin = request.getfixturevalue(f"{kind}_url")
+    head, _, place = admin.partition("//")
+    place = place.partition("@")[2]
+    engine = create_engine(admin, isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        connection.exec_driver_sql(create)
+        if kind == "mariadb":
+            connection.exec_driver_sql("GRANT SELECT ON *.* TO 'odd role'@localhost")
+        try:
+            with open_guarded(f"{head}//odd%20role:p%20w%40%2F%25%2B@{place}", filter_text=False) as guard:
+                assert str(guard.run(user).rows[0][0]).startswith("odd role")
+        finally:
+            connection.exec_driver_sql(drop)
+    engine.dispose()
+
+
 @pytest.mark.parametrize("kind", ["postgresql", "mariadb"])
 def test_an_admin_is_told_what_only_a_role_can_stop(kind: str, request: pytest.FixtureRequest) -> None:
     with open_guarded(request.getfixturevalue(f"{kind}_url")) as guard:

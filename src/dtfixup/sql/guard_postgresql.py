@@ -44,14 +44,14 @@ class PostgresqlGuard(GuardedConnection):
         self.role_hint = self._find_powers()
 
     def _connect(self) -> psycopg.Connection[tuple[Any, ...]]:
-        url = make_url(self._database).set(drivername="postgresql")
+        url = make_url(self._database)
+        named: dict[str, Any] = url.translate_connect_args(database="dbname", username="user")
+        named |= {name: value if isinstance(value, str) else ",".join(value) for name, value in url.query.items()}
         try:
             connection = psycopg.connect(
-                url.render_as_string(hide_password=False),
+                **{"connect_timeout": _CONNECT_SECONDS, **named, "client_encoding": "utf8"},
                 autocommit=True,
                 prepare_threshold=None,
-                connect_timeout=int(str(url.query.get("connect_timeout", _CONNECT_SECONDS))),
-                client_encoding="utf8",
             )
         except (psycopg.Error, ValueError) as error:
             reason = reason_of(error, self._database)
