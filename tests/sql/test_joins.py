@@ -1,7 +1,7 @@
 """FROM clauses from the tables that columns need: paths over keys, self joins, hints, and what always holds."""
 
 from collections.abc import Mapping, Sequence
-from itertools import product
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
@@ -168,6 +168,12 @@ def test_a_declared_key_is_better_than_a_name_in_common() -> None:
         [("m.a_k", "a.k"), ("n.m_m", "m.m"), ("b.n_n", "n.n")],
     )
     assert _build(around, "a b").count("JOIN") == 3, "three declared keys, rather than a name that is no key"
+    names = "abcdefg"
+    chain = _schema(
+        {name: f"{name}_key* before year" for name in names},
+        [(f"{name}.before", f"{before}.{before}_key") for before, name in pairwise(names)],
+    )
+    assert _build(chain, "a g").count("JOIN") == 6, "nor are six too many"
     key = _schema({"a": "k*", "m": "m* a_k", "b": "p* m_m k"}, [("m.a_k", "a.k"), ("b.m_m", "m.m")])
     assert _build(key, "a b") == "a JOIN b ON a.k = b.k", "the name of a key, rather than two declared keys"
 
@@ -247,7 +253,7 @@ def _distances(schema: Schema) -> dict[tuple[int, int], float]:
         if (a, b) in declared or (b, a) in declared:
             cost = 1.0
         elif same:
-            cost = 1.5 if a in keys or b in keys else 4.0
+            cost = 1.5 if a in keys or b in keys else 40.0
         else:
             continue
         distance[first.table, second.table] = min(distance[first.table, second.table], cost)
