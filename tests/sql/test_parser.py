@@ -115,11 +115,28 @@ def test_every_query_of_a_beam_runs(dataset: Dataset) -> None:
 def test_the_model_says_when_it_is_sure(ferry: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     parser = tiny_parser()
     assert parser.sure_above == SURE_ABOVE
+    monkeypatch.setattr("dtfixup.sql.parser.doubts", lambda *_: iter(()))
     best = parser.ask(QUESTION, ferry).alternatives[0].probability
     for threshold, verdict in ((best, Verdict.SURE), (best + 1e-6, Verdict.UNSURE)):
         monkeypatch.setattr(parser, "sure_above", threshold)
         assert parser.ask(QUESTION, ferry).verdict is verdict
     assert parser.ask(QUESTION, ferry, beam=1).verdict is Verdict.SURE
+    monkeypatch.setattr("dtfixup.sql.parser.doubts", lambda *_: iter(["a reason"]))
+    answer = parser.ask(QUESTION, ferry, beam=1)
+    assert (answer.verdict, answer.doubts) == (Verdict.UNSURE, ("a reason",))
+    assert answer.to_json()["doubts"] == ["a reason"]
+
+
+def test_a_query_that_no_column_is_made_for_gives_way(ferry: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    parser = tiny_parser()
+    first, second, *_ = parser.ask(QUESTION, ferry).alternatives
+    monkeypatch.setattr("dtfixup.sql.parser.absurdities", lambda tree, *_: iter(["absurd"] * (tree == first.tree)))
+    answer = parser.ask(QUESTION, ferry)
+    assert answer.alternatives[0].sql == second.sql
+    assert sum(each.probability for each in answer.alternatives) == pytest.approx(1)
+    monkeypatch.setattr("dtfixup.sql.parser.absurdities", lambda *_: iter(["absurd"]))
+    answer = parser.ask(QUESTION, ferry)
+    assert (answer.sql, answer.verdict) == (first.sql, Verdict.UNSURE), "rather than nothing, but not as sure"
 
 
 def test_the_threshold_comes_from_the_models_file(tmp_path: Path) -> None:

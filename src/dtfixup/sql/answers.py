@@ -80,6 +80,8 @@ class Answer:
     schema: Schema
     dialect: Dialect
     timing: Timing
+    doubts: tuple[str, ...] = ()
+    """What speaks against the likeliest query, as `plausibility.py` finds it; it is not sure then."""
 
     @property
     def sql(self) -> str | None:
@@ -94,6 +96,7 @@ class Answer:
         return {
             "question": self.question,
             "verdict": self.verdict.value,
+            "doubts": list(self.doubts),
             "sql": self.sql,
             "dialect": self.dialect.name.lower(),
             "alternatives": [
@@ -112,9 +115,9 @@ class Answer:
         }
 
 
-def verdict_of(alternatives: Sequence[Alternative], sure_above: float) -> Verdict:
-    """Sure where the likeliest query takes at least that share of the beam's probability."""
-    is_sure = bool(alternatives) and alternatives[0].probability >= sure_above
+def verdict_of(alternatives: Sequence[Alternative], sure_above: float, doubts: Sequence[str] = ()) -> Verdict:
+    """Sure where the likeliest query has at least that share of the probability, and nothing speaks against it."""
+    is_sure = bool(alternatives) and alternatives[0].probability >= sure_above and not doubts
     return Verdict.SURE if is_sure else Verdict.UNSURE
 
 

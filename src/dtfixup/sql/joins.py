@@ -38,8 +38,8 @@ class _Edge:
 
 
 _DECLARED, _SAME_KEY, _SAME_NAME = 1.0, 1.5, 40.0
-"""What a step costs: over a declared key; over a key's name in another table; over any name that two tables share, which
-is for where nothing else leads: two people born in one year have nothing to do with each other."""
+"""What a step costs: over a declared key; over a key's name in another table; over any name that two tables share,
+which is for where nothing else leads: two people born in one year have nothing to do with each other."""
 
 
 class Joiner:

@@ -10,7 +10,7 @@ code that `dtfixup sql prepare` and `dtfixup sql predict` use, on a dataset of o
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib.resources import files
 from pathlib import Path
 
@@ -25,6 +25,7 @@ from dtfixup.sql.decoding import corpus_for, search_all
 from dtfixup.sql.inputs import DatabaseInputs, QuestionInputs, describe_question
 from dtfixup.sql.names import Names
 from dtfixup.sql.opened import OpenedDatabase, Reading
+from dtfixup.sql.plausibility import absurdities, doubts
 from dtfixup.sql.predictions import Prediction, literals_of, predictions_of
 from dtfixup.sql.prepared import Prepared
 from dtfixup.sql.schema import Schema
@@ -105,12 +106,15 @@ class SqlParser:
         moments.append(time.perf_counter())
         queries = self.predict(text, inputs, reading.inputs, beam) if inputs.words else []
         moments.append(time.perf_counter())
-        alternatives = _alternatives(queries, reading)
+        alternatives, left_out = _alternatives(queries, reading)
+        is_named = has_link(inputs.words, inputs.links, reading.schema)
+        found = (*left_out, *(_doubts(alternatives[0].tree, inputs, reading, is_named) if alternatives else ()))
         moments.append(time.perf_counter())
-        is_linked = has_link(inputs.words, inputs.links, reading.schema)
+        is_linked = is_named or bool(inputs.links.values)
         return Answer(
             question=text,
-            verdict=verdict_of(alternatives, self.sure_above) if is_linked else Verdict.NO_LINK,
+            verdict=verdict_of(alternatives, self.sure_above, found) if is_linked else Verdict.NO_LINK,
+            doubts=found,
             alternatives=alternatives,
             words=inputs.words,
             links=inputs.links,
@@ -151,8 +155,11 @@ def _checked(question: str) -> str:
     return question.strip()
 
 
-def _alternatives(queries: Sequence[Prediction], reading: Reading) -> tuple[Alternative, ...]:
-    """The queries in the database's dialect; one that it cannot say is left out, and the others share the sum."""
+def _alternatives(queries: Sequence[Prediction], reading: Reading) -> tuple[tuple[Alternative, ...], tuple[str, ...]]:
+    """The queries in the database's dialect, and why the likeliest was left out; the others share the sum then.
+
+    Left out is what the dialect cannot say, and what no column is made for, unless there is nothing else.
+    """
     written: dict[str, tuple[Prediction, Node]] = {}
     for query in queries:
         if query.tree is None:
@@ -161,11 +168,26 @@ def _alternatives(queries: Sequence[Prediction], reading: Reading) -> tuple[Alte
             written.setdefault(reading.translator.translate(query.sql), (query, query.tree))
         except (SqlError, GuardError):
             continue
+    reasons = {
+        sql: tuple(absurdities(tree, reading.schema, reading.inputs.content)) for sql, (_, tree) in written.items()
+    }
+    left_out: tuple[str, ...] = ()
+    if not all(reasons.values()):
+        left_out = tuple(f"in a likelier query {reason}" for reason in next(iter(reasons.values()), ()))
+        written = {sql: each for sql, each in written.items() if not reasons[sql]}
     shares = probabilities([query for query, _ in written.values()])
-    return tuple(
+    found = tuple(
         Alternative(sql, share, query.score, tree)
         for (sql, (query, tree)), share in zip(written.items(), shares, strict=True)
     )
+    return found, left_out
+
+
+def _doubts(tree: Node, question: QuestionInputs, reading: Reading, is_named: bool) -> Iterator[str]:
+    if not is_named:
+        yield "no word names a table, a column or a whole stored value"
+    yield from absurdities(tree, reading.schema, reading.inputs.content)
+    yield from doubts(tree, question, reading.schema)
 
 
 def _sure_above(trained: TrainedModel) -> float:

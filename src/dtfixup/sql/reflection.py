@@ -15,6 +15,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from dtfixup.errors import SchemaError
 from dtfixup.sql.catalogs import Catalog, Reference, Relation, read_catalog
 from dtfixup.sql.engines import describe, open_engine, reason_of, sqlite_path
+from dtfixup.sql.implied_keys import with_implied_keys
 from dtfixup.sql.names import Names, name_schema
 from dtfixup.sql.schema import Schema, Table, assemble
 
@@ -62,7 +63,7 @@ def inspect_database(database: str | Path, *, namespace: str | None = None, name
     if not catalog.relations:
         raise SchemaError(_nothing_found(describe(database), namespace, catalog))
     schema = _schema_of(catalog, None if path is not None else namespace)
-    return Reflection(name_schema(schema, names), tuple(catalog.left_out))
+    return Reflection(with_implied_keys(name_schema(schema, names)), tuple(catalog.left_out))
 
 
 def _drop_unusable(catalog: Catalog) -> None:
