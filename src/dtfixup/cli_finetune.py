@@ -5,7 +5,9 @@ What is said goes to standard error but for the table of scores, which goes to s
 """
 
 import os
+import shlex
 import sys
+from collections.abc import Sequence
 from enum import IntEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -16,6 +18,7 @@ from rich.table import Table
 
 if TYPE_CHECKING:
     from dtfixup.experiments.sql_finetune import FinetuneRun, Finetuning
+    from dtfixup.sql.opened import OpenedDatabase
 
 _LISTED = 20
 """Pairs that are told of one by one; a file has them all."""
@@ -102,7 +105,10 @@ def finetune(
     )
     if run is None:
         sys.exit(ExitCode.STOPPED)
-    _show_run(run, out, console)
+    given_to_ask = ["--model", str(out)]
+    given_to_ask += [] if names is None else ["--names", str(names)]
+    given_to_ask += [] if namespace is None else ["--namespace", namespace]
+    _show_run(run, opened, given_to_ask, console)
     sys.exit(ExitCode.TUNED if run.kept_tuned else ExitCode.NOT_BETTER)
 
 
@@ -127,12 +133,19 @@ def _show_pairs(opened: "Finetuning", console: Console) -> None:
             say(f"  line {pair.line}: {pair.reason}")
         if len(pairs.unusable) > _LISTED:
             say(f"  and {len(pairs.unusable) - _LISTED:,} more, which pairs.json will list")
-    if unsaid := opened.unsaid:
-        lines = ", ".join(str(pair.line) for pair in unsaid[:_LISTED]) + (", ..." if len(unsaid) > _LISTED else "")
-        say(f"a value that the question does not say, and no answer can have, is in the query of line {lines}")
+    if pairs.unlinked:
+        lines = ", ".join(str(pair.line) for pair in pairs.unlinked[:_LISTED])
+        more = ", ..." if len(pairs.unlinked) > _LISTED else ""
+        say(
+            f"learnt, but answered with no_link, tuned or not, as nothing in the database has its words: line {lines}"
+            f"{more}. Give a table or column the word by --names"
+        )
 
 
-def _show_run(run: "FinetuneRun", out: Path, console: Console) -> None:
+def _show_run(run: "FinetuneRun", opened: "Finetuning", given_to_ask: Sequence[str], console: Console) -> None:
+    """Scores, what they leave out of account, and the command that asks the model; `given_to_ask` are its options."""
+    from dtfixup.sql.pairs import Fault
+
     table = Table(title=f"{len(run.before.pairs)} held-out questions", title_justify="left")
     for heading in ("", "before", "after"):
         table.add_column(heading, justify="right" if heading else "left")
@@ -142,6 +155,9 @@ def _show_run(run: "FinetuneRun", out: Path, console: Console) -> None:
     ):
         table.add_row(name, *("-" if value is None else f"{value:.1f}" for value in (first, second)))
     Console().print(table)
+    if count := opened.pairs.counts.get(Fault.UNSAID_VALUE):
+        told = f"{count:,} {'pair' if count == 1 else 'pairs'} with a {Fault.UNSAID_VALUE}, which no answer can have"
+        Console().print(f"not in these scores: {told}", highlight=False, soft_wrap=True)
     for position, reason in run.before.summary.unjudged:
         line = run.before.pairs[position].pair.line
         console.print(escape(_shown(f"the query of line {line} is not judged by its rows: {reason}")), highlight=False)
@@ -149,9 +165,19 @@ def _show_run(run: "FinetuneRun", out: Path, console: Console) -> None:
         said = "the tuned model is better"
     else:
         said = "the tuned model is not better" + (": the model stays as it was" if not run.kept_tuned else "")
-    console.print(escape(f"{said}. Use it: dtfixup sql ask --model {out}"), highlight=False, soft_wrap=True)
+    ask = _ask_command(run.after.pairs[0].pair.question, opened.database, given_to_ask)
+    console.print(escape(_shown(f"{said}. Use it: {ask}")), highlight=False, soft_wrap=True)
     if not run.kept_tuned:
         console.print("the tuned weights are in tuned.safetensors, beside it", highlight=False)
+
+
+def _ask_command(question: str, database: "OpenedDatabase", options: Sequence[str]) -> str:
+    """What to type to ask the model; a URL is without password and options, as messages show it."""
+    from dtfixup.sql.guard_text import Dialect
+
+    command = shlex.join(["dtfixup", "sql", "ask", question, "--database", database.shown, *options])
+    is_shortened = database.dialect is not Dialect.SQLITE and database.shown != database.location
+    return f"{command} (put in the URL's password and options)" if is_shortened else command
 
 
 def _shown(text: str) -> str:

@@ -48,7 +48,12 @@ def in_short() -> Iterator[None]:
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("data")
     make_harbours(folder / "harbours.sqlite")
-    write_pairs(folder / "pairs.csv", [*PAIRS, ("Which?", "SELECT x FROM nowhere"), PAIRS[0]])
+    unusable = [
+        ("Which?", "SELECT x FROM nowhere"),
+        PAIRS[0],
+        ("Which harbours are at home?", "SELECT name FROM harbour WHERE city = 'Atlantis'"),
+    ]
+    write_pairs(folder / "pairs.csv", [*PAIRS, *unusable])
     return folder
 
 
@@ -133,10 +138,14 @@ def test_the_result_says_what_was_done(better: tuple[FinetuneRun, Path], data: P
         "metrics"
     ].items()
     assert result["metrics"]["pairs_used"] == len(PAIRS)
-    assert result["metrics"]["pairs_left_out"] == 2
+    assert result["metrics"]["pairs_left_out"] == 3
+    assert result["metrics"]["pairs_with_unsaid_values"] == 1
+    assert result["metrics"]["pairs_without_link"] == 0
     assert result["config"]["training"]["epochs"] == CONFIG.training.epochs
     pairs = read_json(out / "pairs.json")
-    assert [row["line"] for row in pairs["left_out"]] == [len(PAIRS) + 2, len(PAIRS) + 3]
+    assert [row["line"] for row in pairs["left_out"]] == [len(PAIRS) + place for place in (2, 3, 4)]
+    assert pairs["left_out"][-1]["fault"] == "value that the question does not say"
+    assert pairs["unlinked_lines"] == []
     assert pairs["held_out_lines"] == [score.pair.line for score in run.before.pairs]
     told = "".join(file.read_text() for file in out.glob("*.json*"))
     assert str(data) not in told

@@ -14,13 +14,14 @@ from dtfixup.sql.content import open_content
 from dtfixup.sql.dataset import Example
 from dtfixup.sql.decoding import corpus_for
 from dtfixup.sql.execution_accuracy import Outcome
-from dtfixup.sql.finetuning import HELD_OUT, TRAIN, FinetuneConfig, FinetuneTask, prepare_pairs, unsaid_values
+from dtfixup.sql.finetuning import HELD_OUT, TRAIN, FinetuneConfig, FinetuneTask, prepare_pairs
+from dtfixup.sql.grammar import Choice
 from dtfixup.sql.guard_text import Dialect
 from dtfixup.sql.inputs import describe_database, describe_question
 from dtfixup.sql.opened import OpenedDatabase
 from dtfixup.sql.pair_files import GivenPair
 from dtfixup.sql.pair_scores import PairJudge
-from dtfixup.sql.pairs import SplitPairs, check_pairs, split_pairs
+from dtfixup.sql.pairs import Pairs, SplitPairs, check_pairs, link_pairs, split_pairs
 from dtfixup.sql.parser import SqlParser
 from dtfixup.sql.prepared import Prepared
 from dtfixup.sql.store import TrainedModel, load_model
@@ -83,15 +84,20 @@ def test_the_dataset_has_the_pairs_as_the_parser_will_see_them(
     assert not Path(prepared.folder, "index.json").exists(), "it is in memory only"
 
 
-def test_values_that_a_question_does_not_say(harbours: OpenedDatabase, tokenizer: Tokenizer) -> None:
+def test_every_value_that_is_learnt_is_a_candidate(harbours: OpenedDatabase, tokenizer: Tokenizer) -> None:
     given = [
         GivenPair(2, "Which harbours are in Linz?", "SELECT name FROM harbour WHERE city = 'Linz'"),
         GivenPair(3, "Which harbours are at home?", "SELECT name FROM harbour WHERE city = 'Atlantis'"),
     ]
-    pairs = check_pairs(given, harbours.schema, Dialect.SQLITE, problem_with=lambda _: None).usable
-    made = prepare_pairs(SplitPairs(pairs, pairs[:1]), harbours, tokenizer)
-    assert [pair.line for pair in unsaid_values(made, pairs, TRAIN)] == [3]
-    assert unsaid_values(made, pairs[:1], HELD_OUT) == []
+    checked = check_pairs(given, harbours.schema, Dialect.SQLITE, problem_with=lambda _: None)
+
+    def chosen(pairs: Pairs) -> list[bool]:
+        """For each value in the dataset, whether it is a candidate."""
+        arrays = prepare_pairs(SplitPairs(pairs.usable, ()), harbours, tokenizer).arrays
+        return (arrays["step.index"][arrays["step.choice"] == Choice.VALUE] >= 0).tolist()
+
+    assert chosen(checked) == [True, False]
+    assert chosen(link_pairs(checked, harbours.reading.inputs)) == [True]
 
 
 def test_weights_go_on_and_the_encoder_stays(prepared: Prepared, tmp_path: Path) -> None:

@@ -9,8 +9,19 @@ from hypothesis import strategies as st
 from dtfixup.errors import DataError
 from dtfixup.sql.dataset import open_dataset
 from dtfixup.sql.guard_text import Dialect
+from dtfixup.sql.names import Names
+from dtfixup.sql.opened import OpenedDatabase
 from dtfixup.sql.pair_files import GivenPair
-from dtfixup.sql.pairs import LEAST_HELD_OUT, LEAST_PAIRS, Fault, Pairs, UsablePair, check_pairs, split_pairs
+from dtfixup.sql.pairs import (
+    LEAST_HELD_OUT,
+    LEAST_PAIRS,
+    Fault,
+    Pairs,
+    UsablePair,
+    check_pairs,
+    link_pairs,
+    split_pairs,
+)
 from dtfixup.sql.reflection import reflect
 from dtfixup.sql.sample import sample_folder
 from dtfixup.sql.schema import Schema
@@ -99,6 +110,51 @@ def test_a_pair_that_is_repeated_on_its_line(ferry: Schema) -> None:
     rows = [GivenPair(1, "Which piers?", "SELECT name FROM pier")] * 2
     pairs = check_pairs(rows, ferry, Dialect.SQLITE, problem_with=lambda _: None)
     assert (len(pairs.usable), pairs.counts) == (1, {Fault.REPEATED: 1})
+
+
+CHURN = [
+    ("Which customers are churners?", "SELECT name FROM customer WHERE status = 'C'"),
+    ("List the churners", "SELECT name FROM customer WHERE status = 'C'"),
+    ("Which customers have status C?", "SELECT name FROM customer WHERE status = 'C'"),
+    ("Which customers left?", "SELECT nam FROM customer"),
+    ("Show three customers", "SELECT name FROM customer LIMIT 3"),
+    ("Show the best customers", "SELECT name FROM customer WHERE spent > 7 AND name <> 'X' AND spent <> 7"),
+    ("List everything", "SELECT * FROM customer"),
+]
+
+
+@pytest.fixture(scope="module")
+def customers(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("shop") / "shop.sqlite"
+    rows = ", ".join(f"('Name{place}', '{'ACP'[place % 3]}', {place})" for place in range(30))
+    table = "CREATE TABLE customer (name TEXT, status TEXT, spent REAL)"
+    run_script(f"sqlite:///{file}", [table, f"INSERT INTO customer VALUES {rows}"])
+    return file
+
+
+def test_pairs_with_a_value_that_no_answer_can_have_are_left_out(customers: Path) -> None:
+    """'C' is said nowhere: to learn from such a pair would be to learn another value."""
+    reading = OpenedDatabase(customers).reading
+    pairs = link_pairs(checked(reading.schema, *CHURN), reading.inputs)
+    assert [pair.line for pair in pairs.usable] == [4, 6, 8]
+    assert [(pair.line, pair.fault) for pair in pairs.unusable] == [
+        (2, Fault.UNSAID_VALUE),
+        (3, Fault.UNSAID_VALUE),
+        (5, Fault.UNSAYABLE),
+        (7, Fault.UNSAID_VALUE),
+    ]
+    assert pairs.counts[Fault.UNSAID_VALUE] == 3
+    assert pairs.unusable[0].reason.startswith("the question does not say 'C': say it, or")
+    assert pairs.unusable[3].reason.startswith("the question does not say '7', 'X': ")
+    assert [pair.line for pair in pairs.unlinked] == [8], "it is learnt from, but `sql ask` will not answer it"
+
+
+def test_natural_names_bring_a_value_within_reach(customers: Path) -> None:
+    """What the reason advises: a column with few values that the question names offers them all."""
+    names = Names(names={"customer.status": "churner status"})
+    reading = OpenedDatabase(customers, names=names).reading
+    pairs = link_pairs(checked(reading.schema, *CHURN), reading.inputs)
+    assert [pair.line for pair in pairs.usable] == [2, 3, 4, 6, 8]
 
 
 def test_names_that_need_quotes(tmp_path: Path) -> None:

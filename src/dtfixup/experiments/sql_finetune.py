@@ -22,19 +22,16 @@ from dtfixup.errors import CheckpointError, ConfigError
 from dtfixup.experiments.provenance import RESULT, finish_run, fit_metrics
 from dtfixup.files import write_atomically, write_json
 from dtfixup.sql.finetuning import (
-    HELD_OUT,
-    TRAIN,
     TUNING,
     FinetuneConfig,
     FinetuneTask,
     Keep,
     prepare_pairs,
-    unsaid_values,
 )
 from dtfixup.sql.opened import OpenedDatabase
 from dtfixup.sql.pair_files import read_pair_file
 from dtfixup.sql.pair_scores import PairJudge, PairScores, counted_alike
-from dtfixup.sql.pairs import Pairs, SplitPairs, UsablePair, check_pairs, split_pairs
+from dtfixup.sql.pairs import Fault, Pairs, SplitPairs, check_pairs, link_pairs, split_pairs
 from dtfixup.sql.parser import MOST_CHARACTERS, SqlParser, default_model
 from dtfixup.sql.prepared import Prepared
 from dtfixup.sql.store import TrainedModel
@@ -74,13 +71,6 @@ class Finetuning:
     def was_tuned(self) -> bool:
         """Whether the model comes from such a run itself."""
         return TUNING in self.trained.content["fingerprint"]
-
-    @property
-    def unsaid(self) -> list[UsablePair]:
-        """Pairs whose query has a value that the question does not say."""
-        parts = ((TRAIN, self.split.train), (HELD_OUT, self.split.held_out))
-        found = [pair for name, pairs in parts for pair in unsaid_values(self.prepared, pairs, name)]
-        return sorted(found, key=lambda pair: pair.line)
 
 
 @dataclass(frozen=True)
@@ -128,6 +118,7 @@ def open_finetuning(
         return _question_problem(question, tokenizer, most)
 
     checked = check_pairs(given, schema, opened.dialect, problem_with=problem_with)
+    checked = link_pairs(checked, opened.reading.inputs)
     split = split_pairs(checked, config.hold_out, config.training.seed)
     prepared = prepare_pairs(split, opened, tokenizer)
     return Finetuning(config, opened, weights, parser, checked, split, prepared, fabric)
@@ -256,7 +247,8 @@ def _metrics(
         "pairs_left_out": len(opened.pairs.unusable),
         "pairs_train": len(opened.split.train),
         "pairs_held_out": len(opened.split.held_out),
-        "pairs_with_unsaid_values": len(opened.unsaid),
+        "pairs_with_unsaid_values": opened.pairs.counts.get(Fault.UNSAID_VALUE, 0),
+        "pairs_without_link": len(opened.pairs.unlinked),
         **fit_metrics(done),
     }
 
@@ -264,7 +256,7 @@ def _metrics(
 def _pairs_content(opened: Finetuning) -> dict[str, Any]:
     return {
         "held_out_lines": [pair.line for pair in opened.split.held_out],
-        "unsaid_value_lines": [pair.line for pair in opened.unsaid],
+        "unlinked_lines": [pair.line for pair in opened.pairs.unlinked],
         "left_out": [
             {"line": pair.line, "fault": pair.fault.value, "reason": pair.reason} for pair in opened.pairs.unusable
         ],

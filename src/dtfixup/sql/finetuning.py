@@ -23,9 +23,8 @@ from dtfixup.sql.assembly import assemble_parts
 from dtfixup.sql.batch import Order
 from dtfixup.sql.dataset import Example
 from dtfixup.sql.decoding import corpus_for
-from dtfixup.sql.grammar import Choice
 from dtfixup.sql.opened import OpenedDatabase
-from dtfixup.sql.pairs import SplitPairs, UsablePair
+from dtfixup.sql.pairs import SplitPairs
 from dtfixup.sql.prepare import make_part
 from dtfixup.sql.prepared import Prepared
 from dtfixup.sql.shapes import Shape, rounded
@@ -98,18 +97,6 @@ def prepare_pairs(pairs: SplitPairs, database: OpenedDatabase, tokenizer: Tokeni
         arrays, index = assemble_parts({schema.database: part}, examples, tokenizer.pieces)
     ids = {"cls": tokenizer.cls_id, "sep": tokenizer.sep_id, "pad": tokenizer.pad_id}
     return Prepared(Path(), {**index, "encoder": ids}, arrays)
-
-
-def unsaid_values(prepared: Prepared, pairs: Sequence[UsablePair], split: str) -> list[UsablePair]:
-    """Pairs whose query has a value that the question does not say: no answer can have it."""
-    arrays = prepared.arrays
-    is_unsaid = (arrays["step.choice"] == Choice.VALUE) & (arrays["step.index"] < 0)
-    start = arrays["steps.start"]
-    return [
-        pair
-        for pair, example in zip(pairs, prepared.split(split), strict=True)
-        if is_unsaid[start[example] : start[example + 1]].any()
-    ]
 
 
 class FinetuneTask:

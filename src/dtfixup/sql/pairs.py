@@ -8,6 +8,7 @@ same query are on the same side, so that no held-out query was learnt with other
 import difflib
 import hashlib
 import json
+import reprlib
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,13 +18,16 @@ import sqlglot
 from sqlglot import exp
 
 from dtfixup.errors import DataError, RefusedError, SchemaError, SqlError
+from dtfixup.sql.answers import has_link
 from dtfixup.sql.guard_text import Dialect
+from dtfixup.sql.inputs import DatabaseInputs, describe_question
 from dtfixup.sql.pair_files import GivenPair
 from dtfixup.sql.plain_queries import plain_query
+from dtfixup.sql.prepare import value_index
 from dtfixup.sql.schema import Schema
 from dtfixup.sql.sql_reader import SqlReader
 from dtfixup.sql.sql_writer import SqlWriter
-from dtfixup.sql.tree import Node
+from dtfixup.sql.tree import Node, literals
 
 LEAST_PAIRS = 20
 """Fewer teach nothing that could be measured."""
@@ -41,6 +45,7 @@ class Fault(StrEnum):
     REFUSED = "not one query that only reads"
     UNKNOWN_TABLE = "table that does not exist"
     UNSAYABLE = "query that the grammar cannot say"
+    UNSAID_VALUE = "value that the question does not say"
     REPEATED = "repeats an earlier pair"
     CONTRADICTING = "repeats a question with another query"
 
@@ -73,6 +78,9 @@ class Pairs:
 
     usable: tuple[UsablePair, ...]
     unusable: tuple[UnusablePair, ...]
+    unlinked: tuple[UsablePair, ...] = ()
+    """Usable ones whose question names nothing in the database, so that `sql ask` answers it with no_link: they teach
+    others of their kind, and are wrong where they are held out."""
 
     @property
     def counts(self) -> dict[Fault, int]:
@@ -128,6 +136,30 @@ def _repetition(pair: UsablePair, first: UsablePair) -> UnusablePair:
         return UnusablePair(pair.line, Fault.REPEATED, f"line {first.line} has the same question and query")
     reason = f"line {first.line} asks the same question and has another query: keep the one that is meant"
     return UnusablePair(pair.line, Fault.CONTRADICTING, reason)
+
+
+def link_pairs(pairs: Pairs, database: DatabaseInputs) -> Pairs:
+    """The pairs without those whose query has a value that no answer could have; and which questions name nothing.
+
+    An answer takes its values from the question's candidates. To learn the rest of a query whose value is not among
+    them would teach to compare the right column with a wrong value, and to be sure of it.
+    """
+    usable: list[UsablePair] = []
+    unlinked: list[UsablePair] = []
+    unusable = list(pairs.unusable)
+    for pair in pairs.usable:
+        asked = describe_question(pair.question, database)
+        unsaid = [literal.text for literal in literals(pair.tree) if value_index(literal, asked.candidates) < 0]
+        if unsaid:
+            told = _some([reprlib.repr(text) for text in dict.fromkeys(unsaid)])
+            reason = f"the question does not say {told}: say it, or give the column the question's word by --names"
+            unusable.append(UnusablePair(pair.line, Fault.UNSAID_VALUE, reason))
+            continue
+        usable.append(pair)
+        if not has_link(asked.words, asked.links, database.schema):
+            unlinked.append(pair)
+    unusable.sort(key=lambda pair: pair.line)
+    return Pairs(tuple(usable), tuple(unusable), tuple(unlinked))
 
 
 class _Checker:
