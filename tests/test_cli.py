@@ -88,6 +88,11 @@ def test_link_shows_what_the_words_mean(capsys: pytest.CaptureFixture[str]) -> N
     assert "pier.city = 'Vienna'" in shown
 
 
+def test_link_takes_a_bundled_database_by_name(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["sql", "link", "How many piers are in Vienna?", "--database", "sample:river_ferry"])
+    assert "pier.city = 'Vienna'" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("flag", [["--json"], ["--json", "true"]])
 def test_link_gives_json(flag: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     database = sample_database("river_ferry")
@@ -153,6 +158,9 @@ def test_prepare_reports_its_figures(tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         (["link", "x", "--database", "nowhere.sqlite"], "nowhere.sqlite"),
+        (["link", "x", "--database", "sample:nowhere"], "no bundled database 'nowhere'; there are sample:bike"),
+        (["ask", "x"], "error: the following arguments are required: --database"),
+        (["card", "--packing", "x"], "error: the following arguments are required: --training, --acceptance"),
         (["evaluate", "--data", "nowhere"], "nowhere is not a folder"),
         (["prepare", "--data", "nowhere", "--out", "out"], "nowhere is not a folder"),
     ],

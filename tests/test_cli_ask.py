@@ -1,12 +1,13 @@
 """`dtfixup sql ask` as people and scripts use it."""
 
 import json
+import shlex
 import shutil
 import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,14 +19,17 @@ from dtfixup.cli_ask import ExitCode
 from dtfixup.errors import DeadlineError
 from dtfixup.sql import parser as parser_module
 from dtfixup.sql import running
-from dtfixup.sql.answers import Verdict
+from dtfixup.sql.answers import Answer, Verdict, verdict_of
 from dtfixup.sql.dataset import open_dataset
+from dtfixup.sql.guard import Rows
+from dtfixup.sql.opened import OpenedDatabase
 from dtfixup.sql.parser import SqlParser
 from dtfixup.sql.sample import sample_folder
 
 from .sql.asked import tiny_parser, tiny_run
 
 QUESTION = "How many piers are in Vienna?"
+DOCUMENTS = [Path(__file__).parent.parent / name for name in ("README.md", "docs/ask.md")]
 
 
 @pytest.fixture
@@ -38,8 +42,17 @@ def ferry(tmp_path: Path) -> Path:
 def ask(ferry: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
     """Runs the verb over the ferry database with the tiny model; returns the exit code."""
     parser = tiny_parser()
+    plain = parser.ask
+
+    def ask_without_doubts(question: str, database: Path | OpenedDatabase, beam: int = 5) -> Answer:
+        """The tiny model's queries are all in doubt; here they are worth what their probabilities say."""
+        answer = plain(question, database, beam)
+        worth = verdict_of(answer.alternatives, parser.sure_above)
+        return answer if answer.verdict is Verdict.NO_LINK else replace(answer, verdict=worth, doubts=())
+
     monkeypatch.setattr(SqlParser, "load", lambda _: parser)
     monkeypatch.setattr(parser, "sure_above", 0.0)
+    monkeypatch.setattr(parser, "ask", ask_without_doubts)
 
     def run(*options: str, database: Path | str = ferry) -> int:
         try:
@@ -67,8 +80,21 @@ def test_an_unsure_answer_shows_alternatives(
     assert ask(QUESTION) == ExitCode.UNSURE
     out, err = capsys.readouterr()
     assert out.startswith("SELECT")
-    assert "unsure: the likeliest query has probability" in " ".join(err.split())
+    told = " ".join(err.split())
+    assert "unsure: the likeliest query has probability" in told
+    assert "100 % is called sure; the question may mean probability query 1" in told
     assert err.count("SELECT") > 1
+
+
+@pytest.mark.parametrize("options", [["--explain"], ["--beam", "1"]])
+def test_no_list_is_promised_where_none_follows(
+    options: list[str], ask: Callable[..., int], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tiny_parser(), "sure_above", 1.1)
+    assert ask(QUESTION, *options) == ExitCode.UNSURE
+    err = capsys.readouterr().err
+    assert " ".join(err.split()).endswith("is called sure")
+    assert "SELECT" not in err
 
 
 def test_a_question_without_a_link_is_told_that(ask: Callable[..., int], capsys: pytest.CaptureFixture[str]) -> None:
@@ -106,12 +132,15 @@ def test_errors_have_a_code_and_a_message(
         (["  "], None, "the question is empty"),
         ([QUESTION], tmp_path / "none.sqlite", "does not exist"),
         ([QUESTION, "--beam", "0"], None, "take numbers from 1 on"),
+        ([QUESTION, "--names", "none.yaml"], None, "--names: there is no file none.yaml; name a YAML file"),
+        ([QUESTION], "sample:none", "there are sample:bike_repair, sample:clinic,"),
     ):
         given = {} if database is None else {"database": database}
         assert ask(*options, *flag, **given) == ExitCode.ERROR
         out, err = capsys.readouterr()
         told = json.loads(out)["error"] if flag else " ".join(err.split())
         assert message in told
+        assert not flag or json.loads(out)["question"] == options[0]
 
 
 def test_a_query_that_fails_is_an_error(
@@ -176,6 +205,52 @@ def test_the_prompt_ends_with_the_input_and_speaks_json(
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [line.get("verdict") for line in lines] == ["sure", None, "no_link"]
     assert "3,000 characters" in lines[1]["error"]
+    assert [line["question"] for line in lines] == [QUESTION, "x" * 3000, "Quo vadis?"]
+
+
+def test_a_pipe_repeats_each_question_and_a_prompt_does_not(
+    ask: Callable[..., int], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    questions = [QUESTION, "Quo vadis?", f"{QUESTION} {HOSTILE}"]
+    converse(monkeypatch, [*questions, r"\r"])
+    ask()
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == f"-- {QUESTION}"
+    assert lines[1].startswith("SELECT")
+    assert lines[2] == "-- Quo vadis?"
+    assert lines[3].startswith(f"-- {QUESTION}  ]0;owned")
+    assert sum(line.startswith("--") for line in lines) == 3
+    converse(monkeypatch, questions)
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    ask()
+    assert "--" not in capsys.readouterr().out
+
+
+def test_another_query_of_the_list_is_taken_and_run(
+    ask: Callable[..., int], ferry: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran: list[str] = []
+
+    def run_query(_: object, sql: str, **__: object) -> Rows:
+        ran.append(sql)
+        return Rows(("n",), [(1,)], truncated=False)
+
+    monkeypatch.setattr(running, "run_query", run_query)
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    queries = [each.sql for each in tiny_parser().ask(QUESTION, ferry).alternatives]
+    assert len(queries) > 1
+    converse(monkeypatch, [r"\2", QUESTION, r"\2", r"\r", r"\1", r"\r", r"\0", r"\99", "Quo vadis?", r"\2"])
+    ask()
+    out, err = capsys.readouterr()
+    assert [line for line in out.splitlines() if line.startswith("SELECT")] == [queries[0], queries[1], queries[0]]
+    assert ran == [queries[1], queries[0]]
+    told = " ".join(err.split())
+    assert told.count("there is no query to choose yet") == 2, "before a question, and after one without a link"
+    assert told.count(rf"choose from \1 to \{len(queries)}") == 2
+    assert r"\2, \3, … take another" in told
+    converse(monkeypatch, [QUESTION, r"\2"])
+    ask("--run")
+    assert ran[2:] == queries[:2], "with --run, what is taken is run"
 
 
 def test_the_code_of_many_questions(
@@ -216,7 +291,24 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("terminal")
 def test_a_terminal_gets_colours(ask: Callable[..., int], capsys: pytest.CaptureFixture[str]) -> None:
     assert ask(QUESTION) == 0
-    assert "\x1b[" in capsys.readouterr().out
+    assert "\x1b[1;49mSELECT\x1b[0m" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("ask")
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda file: file.name)
+def test_the_documented_commands_over_a_bundled_database_run(
+    document: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = document.read_text(encoding="utf-8").splitlines()
+    commands = [shlex.split(line.removeprefix("$ "), comments=True) for line in lines if "--database sample:" in line]
+    assert len(commands) > 1
+    for program, *arguments in commands:
+        assert program == "dtfixup"
+        converse(monkeypatch, [QUESTION])
+        with suppress(SystemExit):
+            main(arguments)
+        out, err = capsys.readouterr()
+        assert "SELECT" in out or "pier.city" in out, err
 
 
 HOSTILE = "\x1b]0;owned\x07\x1b[2J"

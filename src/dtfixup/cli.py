@@ -1,12 +1,13 @@
 """The command line: each verb is a typed function, and jsonargparse makes its options and help."""
 
 import json as json_text
+import re
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
-from jsonargparse import auto_cli
+from jsonargparse import ArgumentParser, auto_cli
 from rich.console import Console
 from rich.markup import escape
 
@@ -175,10 +176,20 @@ def _spelled_out(arguments: list[str]) -> list[str]:
     return [*verb, *spelled]
 
 
+class _Parser(ArgumentParser):
+    """Names a missing option as it is typed, not by its place among the verbs."""
+
+    def error(self, message: str, ex: Exception | None = None) -> NoReturn:
+        start, said, missing = message.partition("arguments are required: ")
+        options = re.sub(r"[\w.]*\.(\w+)", lambda found: "--" + found[1].replace("_", "-"), missing)
+        super().error(start + said + options, ex)
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Entry point of `dtfixup`."""
     try:
-        auto_cli(_VERBS, args=_spelled_out(sys.argv[1:] if arguments is None else arguments), as_positional=False)
+        spelled = _spelled_out(sys.argv[1:] if arguments is None else arguments)
+        auto_cli(_VERBS, args=spelled, as_positional=False, parser_class=_Parser)
     except DtFixupError as error:
         Console(stderr=True).print(f"[bold red]error[/]: {escape(str(error))}", highlight=False, soft_wrap=True)
         sys.exit(2)

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.markup import escape
-from rich.syntax import Syntax
 
 from dtfixup.errors import ConfigError, DtFixupError, GuardError
 
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 _ONE_THREAD = 300
 """Columns of a schema up to which one thread is used."""
 _PROMPT = "question> "
-_HELP = r"ask in English; \r runs the last query, \q quits"
+_HELP = r"ask in English; \r runs the last query, \2, \3, … take another one of its list instead, \q quits"
 
 
 class ExitCode(IntEnum):
@@ -56,7 +55,8 @@ def ask(
     standard input: 2 if any of them, or the run of its query, ended in an error, otherwise 0.
 
     Args:
-        database: SQLite file, or a URL such as postgresql://user@host/name or mysql://user@host/name.
+        database: SQLite file, a URL such as postgresql://user@host/name or mysql://user@host/name, or a bundled
+            database such as sample:river_ferry.
         question: The question; `dtfixup sql ask "..."` may leave the option's name out. Without it, a prompt.
         model: Folder of a finished run, or a file of weights.
         run: Run the query, read-only, and show its rows.
@@ -72,7 +72,7 @@ def ask(
         session = _open(database, model, _Options(run, json, explain, beam, rows, deadline), names, namespace)
         sys.exit(session.converse() if question is None else session.answer(question))
     except DtFixupError as error:
-        _tell_error(error, is_json=json)
+        _tell_error(error, question, is_json=json)
         sys.exit(ExitCode.ERROR)
 
 
@@ -104,11 +104,17 @@ def _open(
     """The database is read before the model is loaded: a wrong path should not be told of seconds later."""
     from dtfixup.sql.names import read_names
     from dtfixup.sql.opened import OpenedDatabase
+    from dtfixup.sql.sample import find_database
 
     if options.beam < 1 or options.rows < 1:
         raise ConfigError("--beam and --rows take numbers from 1 on")
+    if names is not None and not names.is_file():
+        raise ConfigError(
+            f"--names: there is no file {names}; name a YAML file with natural names (docs/sql.md shows one), or leave "
+            "the option out"
+        )
     known = None if names is None else read_names(names)
-    opened = OpenedDatabase(database, names=known, namespace=namespace)
+    opened = OpenedDatabase(find_database(database), names=known, namespace=namespace)
     session = _Session(opened, options)
     for sentence in opened.reading.left_out:
         session.note(f"left out: {sentence}")
@@ -134,12 +140,13 @@ class _Session:
     def __init__(self, database: "OpenedDatabase", options: _Options) -> None:
         self._database, self._options = database, options
         self._out, self._notes = Console(), Console(stderr=True)
+        self._answer: Answer | None = None
         self._last: str | None = None
 
     def answer(self, question: str) -> ExitCode:
         """Answer one question and show everything that was asked for."""
         answer = self.parser.ask(question, self._database, self._options.beam)
-        self._last = answer.sql
+        self._answer, self._last = answer, answer.sql
         code = _code_of(answer)
         if self._options.json:
             return self._answer_json(answer, code)
@@ -167,7 +174,7 @@ class _Session:
 
         if self._options.explain:
             self._out.print(render(answer.question, answer.words, answer.links, answer.schema))
-            self._out.print(alternatives_table(answer))
+            self._out.print(alternatives_table(answer, self.parser.sure_above))
             if answer.alternatives:
                 self._out.print(tree_view(answer.alternatives[0].tree, answer.schema))
             seconds = answer.timing
@@ -176,18 +183,19 @@ class _Session:
                 f"writing {seconds.write:.3f} s",
                 highlight=False,
             )
-        if (sentence := remark(answer, self.parser.sure_above)) is not None:
+        has_list = answer.verdict is Verdict.UNSURE and len(answer.alternatives) > 1 and not self._options.explain
+        if (sentence := remark(answer, self.parser.sure_above, list_follows=has_list)) is not None:
             self.note(f"{answer.verdict.value.replace('_', ' ')}: {sentence}")
-        if answer.verdict is Verdict.UNSURE and len(answer.alternatives) > 1 and not self._options.explain:
-            self._notes.print(alternatives_table(answer))
+        if has_list:
+            self._notes.print(alternatives_table(answer, self.parser.sure_above))
         if answer.sql is not None:
             self._show_sql(answer.sql)
 
     def _show_sql(self, sql: str) -> None:
-        from dtfixup.sql.links_view import shown
+        from dtfixup.sql.answer_view import sql_view
 
         if self._out.is_terminal:
-            self._out.print(Syntax(shown(sql), "sql", word_wrap=True, background_color="default"))
+            self._out.print(sql_view(sql))
         else:  # a file or a program gets the query as it is
             sys.stdout.write(sql + "\n")
 
@@ -219,27 +227,39 @@ class _Session:
         if is_person:
             self.note(f"{self._database.shown}: {_HELP}")
         while True:
+            line: str | None = None
             try:
                 line = input(_PROMPT if is_person else "").strip()
                 if line == r"\q":
                     break
                 if line:
-                    has_failed |= self._obey(line) is ExitCode.ERROR
+                    has_failed |= self._obey(line, is_person=is_person) is ExitCode.ERROR
             except EOFError:
                 break
             except KeyboardInterrupt:
                 self._notes.print()
             except DtFixupError as error:
                 has_failed = True
-                _tell_error(error, is_json=self._options.json)
+                _tell_error(error, line, is_json=self._options.json)
         return ExitCode.ERROR if has_failed and not is_person else ExitCode.ANSWERED
 
-    def _obey(self, line: str) -> ExitCode:
+    def _show_question(self, question: str) -> None:
+        """A comment of SQL, by which a script tells which question the lines below it answer."""
+        from dtfixup.sql.links_view import shown
+
+        sys.stdout.write(f"-- {shown(question)}\n")
+        sys.stdout.flush()
+
+    def _obey(self, line: str, *, is_person: bool) -> ExitCode:
         if line == r"\r":
             self._run_last()
+        elif line[:1] == "\\" and line[1:].isdecimal():
+            self._choose(int(line[1:]))
         elif line.startswith("\\"):
             self.note(_HELP)
         else:
+            if not is_person and not self._options.json:
+                self._show_question(line)
             return self.answer(line)
         return ExitCode.ANSWERED
 
@@ -247,6 +267,18 @@ class _Session:
         if self._last is None:
             raise ConfigError("there is no query to run yet: ask something first")
         self.run(self._last)
+
+    def _choose(self, number: int) -> None:
+        """Make another query of the last answer the one that is shown and run."""
+        queries = () if self._answer is None or self._answer.sql is None else self._answer.alternatives
+        if not queries:
+            raise ConfigError("there is no query to choose yet: ask something first")
+        if not 1 <= number <= len(queries):
+            raise ConfigError(rf"the last question has {len(queries)} queries: choose from \1 to \{len(queries)}")
+        self._last = queries[number - 1].sql
+        self._show_sql(self._last)
+        if self._options.run:
+            self.run(self._last)
 
 
 def _code_of(answer: "Answer") -> ExitCode:
@@ -256,11 +288,11 @@ def _code_of(answer: "Answer") -> ExitCode:
     return codes[answer.verdict]
 
 
-def _tell_error(error: DtFixupError, *, is_json: bool) -> None:
+def _tell_error(error: DtFixupError, question: str | None, *, is_json: bool) -> None:
     from dtfixup.sql.links_view import shown
 
     if is_json:
-        _print_json({"error": str(error)})
+        _print_json({"question": question, "error": str(error)})
     else:
         told = Console(stderr=True)
         told.print(f"[bold red]error[/]: {escape(shown(str(error)))}", highlight=False)

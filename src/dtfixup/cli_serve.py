@@ -52,7 +52,7 @@ def serve(
     # Before torch is loaded: threads that wait for each other by spinning take seconds on a busy machine.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     if find_spec("gradio") is None:
-        raise ServeError("the page needs Gradio: pip install 'dtfixup[web]'")
+        raise ServeError("the page needs Gradio: pip install '.[web]'")
     import torch
 
     from dtfixup.sql.parser import SqlParser
@@ -96,5 +96,9 @@ def _tell(address: str, settings: "Settings") -> None:
     if settings.token is not None:
         out.print("The token is printed this once; programs send it as 'Authorization: Bearer TOKEN'.", markup=False)
     if settings.is_open:
+        from dtfixup.web.doorkeeper import own_names
+
+        for name in own_names(settings):
+            out.print(f"  or http://{name}:{address.rpartition(':')[2]}/", markup=False)
         out.print("Other machines can reach this server. It speaks plain HTTP: put TLS in front of it.", markup=False)
     out.print("Ctrl-C stops it.", markup=False)

@@ -21,7 +21,8 @@ def link(question: str, database: str, names: Path | None = None, json: bool = F
 
     Args:
         question: The question; `dtfixup sql link "..."` may leave the option's name out.
-        database: SQLite file, or a URL such as postgresql://user@host/name.
+        database: SQLite file, a URL such as postgresql://user@host/name, or a bundled database such as
+            sample:river_ferry.
         names: YAML file with natural names of tables, columns and abbreviations.
         json: Print JSON instead of colours.
     """
@@ -30,7 +31,9 @@ def link(question: str, database: str, names: Path | None = None, json: bool = F
     from dtfixup.sql.links_view import links_json, render
     from dtfixup.sql.names import read_names
     from dtfixup.sql.reflection import reflect
+    from dtfixup.sql.sample import find_database
 
+    database = find_database(database)
     schema = reflect(database, names=None if names is None else read_names(names))
     inputs = describe_question(question, describe_database(schema, open_content(schema, database)))
     if json:

@@ -1,5 +1,6 @@
 """The demo of asking: every question is answered on the screen, and the last line is the score."""
 
+import inspect
 import io
 import json
 import re
@@ -9,8 +10,8 @@ import pytest
 from rich.console import Console
 
 from dtfixup.cli import main
-from dtfixup.experiments import ask_demo
-from dtfixup.experiments.acceptance import SPLITS, Acceptance
+from dtfixup.experiments import acceptance, ask_demo
+from dtfixup.experiments.acceptance import SPLITS, Acceptance, accept
 from dtfixup.sql.sample import sample_folder
 
 from ..sql.asked import tiny_run
@@ -28,6 +29,25 @@ def test_questions_are_answered_and_the_score_comes_last() -> None:
     assert text.count("SELECT") >= len(ask_demo.QUESTIONS)
     assert len(re.findall(r"\d rows?\b", text)) == len(ask_demo.QUESTIONS)
     assert text.splitlines()[-1] == "all of it"
+    assert "is called sure" in text
+    assert "may mean" not in text, "no list of queries follows"
+
+
+def test_the_score_is_that_of_the_acceptance_verb() -> None:
+    with (
+        patch.object(ask_demo, "accept", return_value=_SCORED) as of_demo,
+        patch.object(acceptance, "accept", return_value=_SCORED) as of_verb,
+        patch.object(acceptance, "show_acceptance"),
+    ):
+        for verb in ("demo", "acceptance"):
+            with pytest.raises(SystemExit):
+                main(["sql", verb, "--model", str(tiny_run())])
+    bound = []
+    for called in (of_demo, of_verb):
+        arguments = inspect.signature(accept).bind(*called.call_args.args, **called.call_args.kwargs)
+        arguments.apply_defaults()
+        bound.append(arguments.arguments)
+    assert bound[0] == bound[1]
 
 
 def test_a_query_that_does_not_run_is_an_exit_code() -> None:

@@ -5,10 +5,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dtfixup.sql.answer_view import percent
 from dtfixup.sql.answers import Answer
 from dtfixup.sql.links_view import Mark, shown
 from dtfixup.sql.opened import OpenedDatabase
-from dtfixup.web.answer_marks import choices, laid_out, notes, pieces
+from dtfixup.web.answer_marks import choices, laid_out, notes, pieces, shares
 
 from ..sql.asked import tiny_parser
 from .shops import make_shop
@@ -43,10 +44,13 @@ def test_the_pieces_are_the_question(question: str, opened: OpenedDatabase) -> N
 
 def test_alternatives_are_told_with_their_shares(opened: OpenedDatabase) -> None:
     answer = tiny_parser().ask("How many pets are there?", opened, 3)
-    told = choices(answer)
+    told = choices(answer, 0.5)
     assert [sql for _, sql in told] == [each.sql for each in answer.alternatives]
-    assert told[0][0].startswith(f"{answer.alternatives[0].probability:.0%}")
-    assert choices(replace(answer, alternatives=())) == []
+    assert told[0][0].startswith(f"{percent(answer.alternatives[0].probability, 0.5)}  SELECT")
+    unlikely = replace(answer, alternatives=(replace(answer.alternatives[0], probability=0.004),))
+    assert choices(unlikely, 0.5)[0][0].startswith("< 1 %  SELECT")
+    assert shares(unlikely, 0.5) == {answer.alternatives[0].sql: "< 1 %"}
+    assert choices(replace(answer, alternatives=()), 0.5) == []
 
 
 @given(

@@ -155,6 +155,14 @@ def _replace_by_text(path: Path) -> None:
     path.write_text("this was a database")
 
 
+def test_a_database_that_is_gone_cannot_be_read(faulty: tuple[TestClient, Path]) -> None:
+    client, path = faulty
+    _delete(path)
+    for answer in (ask(client), run(client, "SELECT * FROM pets")):
+        assert (answer.status_code, answer.json()["code"]) == (503, "database")
+        assert answer.headers["Retry-After"]
+
+
 @pytest.mark.parametrize("harm", [_delete, _overwrite, _replace_by_text])
 def test_a_database_that_breaks_while_in_use(faulty: tuple[TestClient, Path], harm: Callable[[Path], None]) -> None:
     client, path = faulty

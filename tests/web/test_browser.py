@@ -1,5 +1,6 @@
 """The page in a real browser, with a small model and with all other machines out of reach."""
 
+import re
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -119,7 +120,7 @@ def test_alternatives_can_be_chosen_and_history_recalls(visit: Visit) -> None:
     if not alternatives.first.is_visible():
         page.get_by_role("button", name="Alternatives").click()
     expect(alternatives.nth(1)).to_be_visible()
-    second = " ".join(alternatives.nth(1).inner_text().split()[1:])
+    second = " ".join(alternatives.nth(1).inner_text().partition("%")[2].split())
     alternatives.nth(1).click()
     until(lambda: " ".join(page.locator("#sql .cm-content").inner_text().split()) == second)
     ask(page, "Which owners are in Vienna?")
@@ -128,6 +129,134 @@ def test_alternatives_can_be_chosen_and_history_recalls(visit: Visit) -> None:
     page.locator("#recall label").nth(1).click()
     expect(page.get_by_label("Question")).to_have_value(QUESTION)
     expect(page.locator("#pieces")).to_contain_text("How many")
+
+
+def test_another_database_begins_with_an_empty_page(visit: Visit, tmp_path: Path) -> None:
+    page = visit()
+    (tmp_path / "letter.db").write_text("Dear database,")
+    page.locator("input[type=file]").set_input_files(tmp_path / "letter.db")
+    expect(page.locator("#notice [role=alert]")).to_be_visible()
+    choose(page, "hostile")
+    expect(page.locator("#notice [role=alert]")).to_have_count(0)
+    choose(page, "shop")
+    expect(page.locator("#schema svg:visible")).to_contain_text("pets")
+    ask(page)
+    expect(page.locator("#sql .cm-content")).to_contain_text("SELECT")
+    run(page, "SELECT name, age FROM pets WHERE age > 0")
+    expect(page.locator("#chart .bars")).to_contain_text("Tom")
+    choose(page, "hostile")
+    expect(page.get_by_label("Question")).to_have_value("")
+    expect(page.locator("#answer")).to_be_hidden()
+    expect(page.locator("#notice")).to_be_hidden()
+    page.get_by_role("button", name="History").click()
+    page.locator("#recall label").first.click()  # it chooses a database too, and its answer stays
+    expect(page.get_by_label("Database")).to_have_value("shop")
+    expect(page.locator("#schema svg:visible")).to_contain_text("pets")
+    expect(page.get_by_label("Question")).to_have_value(QUESTION)
+    expect(page.locator("#sql .cm-content")).to_contain_text("SELECT")
+    expect(page.locator("#rows")).to_have_count(0)
+
+
+def test_what_comes_after_the_choice_is_not_shown(visit: Visit) -> None:
+    page = visit()
+    ask(page)
+    expect(page.locator("#sql .cm-content")).to_contain_text("SELECT")
+    run(page, "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t) SELECT max(n) FROM t")  # until stopped
+    choose(page, "hostile")
+    expect(page.get_by_label("Question")).to_have_value("")
+    ask(page, f"How many {HOSTILE} are there?")
+    expect(page.locator("#pieces")).to_contain_text("img src=x")
+    page.wait_for_timeout(8_000)  # longer than a query may take
+    expect(page.locator("#ran [role=alert]")).to_have_count(0)
+
+
+def test_how_sure_the_model_is_stands_beside_the_query(visit: Visit) -> None:
+    page = visit()
+    ask(page)
+    expect(page.locator("#share")).to_have_text(re.compile(r"^\s*\d+ % likely, says the model\s*$"))
+    expect(page.locator("#notice")).to_contain_text("Not sure.")
+    second = page.locator("#choices label").nth(1)
+    expect(second).to_be_visible()  # since it is not sure
+    share = f"{second.inner_text().partition('%')[0].strip()} %"
+    second.click()
+    expect(page.locator("#share b")).to_have_text(share)
+    editor = page.locator("#sql .cm-content")
+    editor.click()
+    page.keyboard.type(" ")
+    expect(page.locator("#share")).to_be_hidden()  # nobody knows how likely that is
+
+
+def test_the_editor_runs_its_query_by_keyboard(visit: Visit) -> None:
+    page = visit()
+    ask(page)
+    expect(page.locator("#sql .cm-content")).to_contain_text("SELECT")
+    editor = page.locator("#sql .cm-content")
+    editor.click()
+    page.keyboard.press("ControlOrMeta+a")
+    page.keyboard.insert_text("SELECT name FROM pets WHERE age = 7")
+    page.keyboard.press("Control+Enter")
+    expect(page.locator("#ran .count")).to_have_text("1 row.")
+    expect(page.locator("#rows")).to_contain_text("Tom")
+    expect(editor).to_have_text("SELECT name FROM pets WHERE age = 7")  # and no line more
+    page.keyboard.press("ControlOrMeta+a")
+    page.keyboard.insert_text("SELECT name FROM pets WHERE age = 70")
+    page.keyboard.press("Meta+Enter")
+    expect(page.locator("#ran .count")).to_have_text("No rows: nothing in the database fits.")
+
+
+def test_numbers_are_short_and_stand_to_the_right(visit: Visit) -> None:
+    page = visit()
+    ask(page)
+    run(page, "SELECT pets.name, age / 9.0, city FROM pets JOIN owners ON owner = owners.id")
+    number = page.locator("#rows [data-testid=cell-0-1] span")
+    expect(number).to_have_text("0.333333")
+    for column, is_right in ((0, False), (1, True), (2, False)):
+        for part in ("header", "cell-0"):
+            wide, gap = page.locator(f"#rows [data-testid={part}-{column}]").evaluate(
+                """(cell) => { const text = document.createRange();
+                text.selectNodeContents(cell.querySelector("span"));
+                const outside = cell.getBoundingClientRect();
+                return [outside.width, text.getBoundingClientRect().left - outside.left]; }"""
+            )
+            assert (gap > wide / 3) is is_right, (column, part, gap, wide)
+
+
+_TOKENS = """[...document.querySelectorAll("#sql .cm-line, #sql .cm-line span")].map((part) => {
+  let ground = part;
+  while (getComputedStyle(ground).backgroundColor === "rgba(0, 0, 0, 0)") ground = ground.parentElement;
+  const [ink, paper] = [getComputedStyle(part).color, getComputedStyle(ground).backgroundColor].map((colour) => {
+    const parts = colour.match(/[\\d.]+/g).slice(0, 3).map((value) => value / 255);
+    const linear = parts.map((value) => value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4);
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2] + 0.05;
+  });
+  return [part.textContent, Math.max(ink, paper) / Math.min(ink, paper)];
+})"""
+"""The words of the editor, each with its contrast as WCAG counts it."""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_editor_can_be_read(visit: Visit, scheme: str) -> None:
+    page = visit(scheme=scheme)
+    ask(page)
+    expect(page.locator("#sql .cm-content")).to_contain_text("SELECT")
+    run(page, """SELECT T1.name, date, avg(age) / 1.5, "city", NULL FROM pets AS T1 WHERE name <> 'x' /* so */""")
+    found = page.evaluate(_TOKENS)
+    assert {".name", "/", "1.5", "NULL", "'x'", "/* so */", "FROM"} <= {text for text, _ in found}
+    assert [(text, contrast) for text, contrast in found if contrast < 4.5] == []
+
+
+def test_history_calls_an_upload_by_its_name(visit: Visit, tmp_path: Path) -> None:
+    page = visit()
+    page.locator("input[type=file]").set_input_files(make_shop(tmp_path / f"{HOSTILE}.db"))
+    expect(page.get_by_label("Database")).to_have_value(re.compile(r"\(uploaded\)$"))
+    ask(page, f"How many pets {HOSTILE}?")
+    expect(page.locator("#sql .cm-content")).to_contain_text("SELECT")
+    page.get_by_role("button", name="History").click()
+    expect(page.locator("#recall label").first).to_contain_text(
+        f"How many pets {HOSTILE}? · img src=x onerror=window.harmed=1.db"  # Gradio takes such signs out of names
+    )
+    assert page.locator("#recall img").count() == 0
+    assert page.evaluate("window.harmed") is None
 
 
 def test_refusals_and_guesses_are_said(visit: Visit) -> None:

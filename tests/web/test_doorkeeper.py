@@ -1,6 +1,7 @@
 """Who is let in: names, origins, tokens, sizes and routes."""
 
 import asyncio
+import socket
 from typing import Any
 
 import pytest
@@ -8,7 +9,7 @@ from fastapi.testclient import TestClient
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dtfixup.web.doorkeeper import Doorkeeper
+from dtfixup.web.doorkeeper import Doorkeeper, own_names
 from dtfixup.web.settings import Settings
 
 TOKEN = "a-token-of-enough-length"
@@ -53,6 +54,16 @@ def test_an_open_server_answers_to_addresses_and_its_names() -> None:
     for host in ("192.168.1.7:7860", "db.example.org"):
         assert client.get("/", headers={**own, "host": host}).status_code == 200
     assert client.get("/", headers={**own, "host": "evil.example"}).status_code == 403
+
+
+def test_the_names_that_are_told_lead_in() -> None:
+    settings = Settings(host="0.0.0.0", token=TOKEN, names=("DB.example.org",))
+    names = own_names(settings)
+    assert names == ["db.example.org", socket.gethostname().lower()]
+    for name in names:
+        answer = door(settings).get("/", headers={"authorization": f"Bearer {TOKEN}", "host": f"{name}:7860"})
+        assert answer.text == "inside"
+    assert own_names(Settings()) == []
 
 
 @pytest.mark.parametrize("path", ["/", "/api/v1/run", "/gradio_api/queue/join", "/gradio_api/upload"])

@@ -45,7 +45,7 @@ def test_not_sure_is_said_and_opens_the_alternatives(counter: Counter, monkeypat
 def test_no_link_is_said_and_nothing_is_guessed(counter: Counter) -> None:
     shown = asyncio.run(counter.ask("shop", NO_LINK, "me"))
     assert "No link to this database." in shown.notice
-    assert (shown.sql, shown.choices) == ("", ())
+    assert (shown.sql, shown.choices, shown.share) == ("", (), "")
 
 
 @pytest.mark.parametrize("name", ["nothing", "upload-0123", "../../etc/passwd", "/etc/passwd"])
@@ -70,7 +70,14 @@ def test_rows_are_shown_with_nulls_and_kinds(counter: Counter) -> None:
 
 def test_a_cut_is_said() -> None:
     assert "The first 1 row; there are more." in _ran(Rows(("a",), [(1,)], True)).notice
-    assert "0 rows." in _ran(Rows(("a",), [], False)).notice
+    assert "No rows: nothing in the database fits." in _ran(Rows(("a",), [], False)).notice
+
+
+def test_fractions_are_shown_short() -> None:
+    values = (109857.14285714286, 1 / 3, 1.23456789e-7, -2.5, 1e300, 12345678901234567890)
+    assert _ran(Rows(("a",), [(value,) for value in values], False)).rows == (
+        (109857.142857,), (0.333333,), (1.23457e-07,), (-2.5,), (1e300,), (12345678901234567890,),
+    )  # fmt: skip
 
 
 def test_errors_are_escaped(counter: Counter) -> None:
@@ -88,7 +95,9 @@ def test_an_upload_is_the_visitors_own(counter: Counter) -> None:
     assert label == "mine.db"
     assert "<svg" in asyncio.run(counter.schema(name, "me"))
     assert asyncio.run(counter.run(name, "SELECT count(*) FROM pets", "me")).rows == ((3,),)
-    assert asyncio.run(counter.ask(name, QUESTION, "me")).sql
+    asked = asyncio.run(counter.ask(name, QUESTION, "me"))
+    assert asked.sql
+    assert asked.label == "mine.db"
     assert 'role="alert"' in asyncio.run(counter.run(name, "SELECT 1", "you")).notice
     counter.uploads.forget("me")
     assert "upload the file again" in asyncio.run(counter.run(name, "SELECT 1", "me")).notice

@@ -10,12 +10,11 @@ from pathlib import Path
 import torch
 from rich.console import Console
 from rich.padding import Padding
-from rich.syntax import Syntax
 from rich.text import Text
 
 from dtfixup.errors import GuardError
 from dtfixup.experiments.acceptance import Acceptance, accept
-from dtfixup.sql.answer_view import remark, rows_table
+from dtfixup.sql.answer_view import remark, rows_table, sql_view
 from dtfixup.sql.dataset import open_dataset
 from dtfixup.sql.links_view import shown
 from dtfixup.sql.opened import OpenedDatabase
@@ -46,7 +45,7 @@ def show_ask_demo(model: str | Path | None, console: Console) -> Acceptance:
         if database not in opened:
             opened[database] = OpenedDatabase(dataset.database_file(database))
         _show_answer(parser, opened[database], database, question, console)
-    found = accept(file, dataset=dataset)
+    found = accept(file)  # what `dtfixup sql acceptance` measures
     for line in (
         "on your own database:  dtfixup sql ask --database FILE --run",
         "the page:              dtfixup serve",
@@ -59,11 +58,11 @@ def show_ask_demo(model: str | Path | None, console: Console) -> Acceptance:
 def _show_answer(parser: SqlParser, database: OpenedDatabase, name: str, question: str, console: Console) -> None:
     answer = parser.ask(question, database)
     console.print(Text.assemble((question, "bold"), (f"  {name}, {1000 * answer.timing.total:.0f} ms", "dim")))
-    if (sentence := remark(answer, parser.sure_above)) is not None:
+    if (sentence := remark(answer, parser.sure_above, list_follows=False)) is not None:
         console.print(Padding(Text(shown(sentence), "yellow"), (0, 0, 0, 2)))
     if answer.sql is None:
         return
-    console.print(Padding(Syntax(shown(answer.sql), "sql", word_wrap=True, background_color="default"), (0, 0, 0, 2)))
+    console.print(Padding(sql_view(answer.sql), (0, 0, 0, 2)))
     try:
         rows = run_query(database.location, answer.sql, deadline=_DEADLINE, max_rows=_ROWS)
         console.print(Padding(rows_table(rows), _INDENT))

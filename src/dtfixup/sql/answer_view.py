@@ -8,6 +8,8 @@ import math
 from decimal import Decimal
 from typing import Any
 
+from rich.style import Style
+from rich.syntax import ANSISyntaxTheme, Syntax
 from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
@@ -29,10 +31,18 @@ _KINDS = (
     ((datetime.time, datetime.timedelta), "time"),
     ((bytes, bytearray, memoryview), "bytes"),
 )
+_SQL_THEME = ANSISyntaxTheme(  # by Pygments' tokens; in the terminal's own colour, which reads on any ground
+    {
+        (): Style(),
+        ("Keyword",): Style(bold=True),
+        ("Operator", "Word"): Style(bold=True),
+        ("Literal", "String"): Style(color="green"),
+    }
+)
 
 
-def remark(answer: Answer, sure_above: float) -> str | None:
-    """What has to be said of an answer that is not sure."""
+def remark(answer: Answer, sure_above: float, *, list_follows: bool = True) -> str | None:
+    """What has to be said of an answer that is not sure; it leads over to a list of queries where one follows."""
     if answer.verdict is Verdict.NO_LINK:
         tables = [table.natural for table in answer.schema.tables]
         more = ", …" if len(tables) > _MOST_TABLES else ""
@@ -44,18 +54,39 @@ def remark(answer: Answer, sure_above: float) -> str | None:
         return None
     if not answer.alternatives:
         return "no query could be written for this question: ask it in other words"
-    best = math.floor(100 * answer.alternatives[0].probability) / 100  # 0.798 is below 0.80, and has to read so
-    return f"the likeliest query has probability {best:.2f}, and {sure_above:.2f} is called sure; the question may mean"
+    reasons, best = list(answer.doubts), answer.alternatives[0].probability
+    if best < sure_above or not reasons:
+        share = percent(best, sure_above)
+        reasons.insert(0, f"the likeliest query has probability {share}, and {100 * sure_above:g} % is called sure")
+    return "; ".join([*reasons, "the question may mean"] if list_follows else reasons)
 
 
-def alternatives_table(answer: Answer) -> Table:
-    """The queries with their probabilities, the likeliest first."""
+def percent(probability: float, sure_above: float) -> str:
+    """A probability as it is shown everywhere: one below the limit reads so.
+
+    >>> percent(0.615, 0.8), percent(0.798, 0.8), percent(0.8, 0.8), percent(0.002, 0.8)
+    ('62 %', '79 %', '80 %', '< 1 %')
+    """
+    nearest = math.floor(100 * probability + 0.5)
+    if probability < sure_above and nearest >= 100 * sure_above:
+        nearest -= 1
+    return f"{nearest} %" if nearest else "< 1 %"
+
+
+def alternatives_table(answer: Answer, sure_above: float) -> Table:
+    """The queries with their numbers and probabilities, the likeliest first."""
     table = Table(box=None, pad_edge=False)
+    table.add_column("", justify="right")
     table.add_column("probability", justify="right")
     table.add_column("query", overflow="fold")
-    for each in answer.alternatives:
-        table.add_row(f"{each.probability:.3f}", Text(shown(each.sql)))
+    for number, each in enumerate(answer.alternatives, start=1):
+        table.add_row(str(number), percent(each.probability, sure_above), Text(shown(each.sql)))
     return table
+
+
+def sql_view(sql: str) -> Syntax:
+    """A query for a terminal, light or dark."""
+    return Syntax(shown(sql), "sql", theme=_SQL_THEME, word_wrap=True, background_color="default")
 
 
 def tree_view(node: Node, schema: Schema) -> Tree:

@@ -12,8 +12,10 @@ from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
-from dtfixup.errors import DataError
+from dtfixup.errors import ConfigError, DataError
 from dtfixup.files import cache_folder, write_atomically
+
+_PREFIX = "sample:"
 
 
 def sample_folder() -> Path:
@@ -29,6 +31,24 @@ def sample_folder() -> Path:
             "set DTFIXUP_CACHE to a folder where you may write"
         ) from error
     return folder
+
+
+def find_database(database: str) -> str:
+    """A database as a user names it: `sample:NAME` is the file of a bundled one, anything else stays what it is.
+
+    >>> find_database("sample:river_ferry").endswith("river_ferry.sqlite")
+    True
+    >>> find_database("postgresql://reader@localhost/ferry")
+    'postgresql://reader@localhost/ferry'
+    """
+    if not database.startswith(_PREFIX):
+        return database
+    name = database.removeprefix(_PREFIX)
+    found = {file.stem: file for file in sorted((sample_folder() / "database").glob("*/*.sqlite"))}
+    if name not in found:
+        known = ", ".join(_PREFIX + each for each in found)
+        raise ConfigError(f"there is no bundled database {name!r}; there are {known}")
+    return str(found[name])
 
 
 @cache

@@ -6,6 +6,7 @@ and the alternatives in words.
 
 import re
 
+from dtfixup.sql.answer_view import percent
 from dtfixup.sql.answers import Answer
 from dtfixup.sql.links_view import Mark, best_of_words, mark_of, name_of, shown
 from dtfixup.sql.value_links import STRONG
@@ -83,6 +84,11 @@ def laid_out(sql: str) -> str:
     return _BREAKS.sub(lambda match: match[1] if match[1] is not None else "\n", sql)
 
 
-def choices(answer: Answer) -> list[tuple[str, str]]:
+def choices(answer: Answer, sure_above: float) -> list[tuple[str, str]]:
     """The alternatives as a list to choose from: what is shown, and the query."""
-    return [(f"{each.probability:.0%}  {shown(each.sql)}", each.sql) for each in answer.alternatives]
+    return [(f"{share}  {shown(sql)}", sql) for sql, share in shares(answer, sure_above).items()]
+
+
+def shares(answer: Answer, sure_above: float) -> dict[str, str]:
+    """How likely each query is, in per cent."""
+    return {each.sql: percent(each.probability, sure_above) for each in answer.alternatives}

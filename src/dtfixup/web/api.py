@@ -79,7 +79,7 @@ def build_api(desk: Desk, catalogue: Catalogue) -> FastAPI:
         entry = catalogue.find(said.database)
         with _without_places(entry):
             answer = await desk.ask(entry.database, said.question, said.beam)
-        content = {**answer.to_json(), "remark": remark(answer, desk.parser.sure_above)}
+        content = {**answer.to_json(), "remark": remark(answer, desk.parser.sure_above, list_follows=False)}
         return AnswerContent.model_validate(content)
 
     @api.post("/run", summary="Run one query, read-only, within a deadline")

@@ -22,16 +22,15 @@ from urllib.parse import quote
 import yaml
 
 from dtfixup.errors import ConfigError, DtFixupError, UnknownDatabaseError
-from dtfixup.files import read_json
 from dtfixup.sql.engines import sqlite_path
 from dtfixup.sql.names import read_names
 from dtfixup.sql.opened import OpenedDatabase
 from dtfixup.sql.sample import sample_folder
+from dtfixup.web.starters import STARTERS
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,59}")
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _KEYS = ("url", "names", "namespace")
-_EXAMPLES = 4
 
 
 @dataclass(frozen=True)
@@ -87,16 +86,12 @@ def open_catalogue(file: Path | None = None, *, samples: bool = True) -> Catalog
 
 def _samples() -> list[Entry]:
     folder = sample_folder()
-    asked: dict[str, list[str]] = {}
-    for split in ("dev", "train"):
-        for row in read_json(folder / f"{split}.json"):
-            asked.setdefault(row["db_id"], []).append(row["question"])
     return [
         Entry(
             name=file.stem,
             label=file.stem.replace("_", " "),
             database=OpenedDatabase(file),
-            examples=tuple(sorted(asked.get(file.stem, ()), key=len)[:_EXAMPLES]),
+            examples=STARTERS.get(file.stem, ()),
             is_sample=True,
         )
         for file in sorted((folder / "database").glob("*/*.sqlite"))

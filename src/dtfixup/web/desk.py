@@ -13,7 +13,8 @@ from typing import TypeVar
 
 import torch
 
-from dtfixup.errors import BusyError, ClosingError, LateError
+from dtfixup.errors import BusyError, ClosingError, LateError, SchemaError
+from dtfixup.sql.engines import sqlite_path
 from dtfixup.sql.guard import Rows
 from dtfixup.sql.opened import OpenedDatabase, Reading
 from dtfixup.sql.parser import Answer, SqlParser
@@ -94,9 +95,14 @@ class Desk:
         """Run a query, read-only."""
         most, seconds = min(rows or self.settings.rows, self.settings.rows), self.settings.run_deadline
         waits = self.settings.ask_deadline + seconds + _START_SECONDS
-        return await self._at(
-            self.runs, lambda: run_query(database.location, sql, deadline=seconds, max_rows=most), waits
-        )
+
+        def work() -> Rows:
+            path = sqlite_path(database.location)
+            if path is not None and not path.is_file():
+                raise SchemaError(f"{path} is not there any more: put it back, or name another database")
+            return run_query(database.location, sql, deadline=seconds, max_rows=most)
+
+        return await self._at(self.runs, work, waits)
 
     async def do(self, work: Callable[[], Result]) -> Result:
         """Other work that is not for the event loop, such as reading an upload."""

@@ -123,13 +123,12 @@ class Doorkeeper:
         name = _host_name(host)
         if name is None:
             return False
-        if name == "localhost" or name in {own.lower() for own in self.settings.names}:
+        if name == "localhost" or name in own_names(self.settings):
             return True
         try:
             address = ipaddress.ip_address(name)
         except ValueError:
-            known = {self.settings.host.lower(), socket.gethostname().lower()}
-            return self.settings.is_open and name in known
+            return self.settings.is_open and name == self.settings.host.lower()
         return self.settings.is_open or address.is_loopback
 
     def _knows(self, scope: Scope, headers: Headers) -> bool:
@@ -184,6 +183,12 @@ class Doorkeeper:
         if path.rstrip("/") == UPLOAD and not self.has_room():
             return Refusal(503, "full", "as many uploads are held as may be", "Try again later.", {"Retry-After": "60"})
         return None
+
+
+def own_names(settings: Settings) -> list[str]:
+    """The host names by which other machines may call the server."""
+    machine = [socket.gethostname()] if settings.is_open else []
+    return list(dict.fromkeys(name.lower() for name in (*settings.names, *machine)))
 
 
 def _host_name(host: str) -> str | None:

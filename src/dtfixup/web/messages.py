@@ -125,6 +125,7 @@ class AnswerContent(BaseModel):
 
     question: str
     verdict: str = Field(description="sure, unsure or no_link.")
+    doubts: list[str] = Field(default_factory=list, description="What speaks against the likeliest query.")
     remark: str | None = Field(description="What has to be said of an answer that is not sure.")
     sql: str | None = Field(description="The likeliest query; null where every query would be a guess.")
     dialect: str

@@ -13,9 +13,9 @@ from typing import Any
 import gradio as gr
 
 from dtfixup.sql.parser import MOST_CHARACTERS
-from dtfixup.web.answer_marks import COLOURS
+from dtfixup.web.answer_marks import COLOURS, laid_out
 from dtfixup.web.catalogue import Catalogue
-from dtfixup.web.page_ask import Counter, Ran, Shown, remembered, visitor_of
+from dtfixup.web.page_ask import Counter, Ran, Shown, remembered, share_line, visitor_of
 from dtfixup.web.page_parts import PRIVATE
 from dtfixup.web.page_runs import build_runs_tab
 from dtfixup.web.uploads import UploadStore
@@ -65,9 +65,15 @@ def theme() -> gr.themes.Base:
 
 
 HEAD = """<script>
-// The editor would take the Tab key for itself, and nobody without a mouse would get past it.
 document.addEventListener("keydown", (event) => {
-  if (event.key === "Tab" && event.target.closest("#sql .cm-content")) event.stopImmediatePropagation();
+  if (!event.target.closest("#sql .cm-content")) return;
+  // The editor would take the Tab key for itself, and nobody without a mouse would get past it.
+  if (event.key === "Tab") event.stopImmediatePropagation();
+  if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) {
+    event.stopImmediatePropagation();
+    event.preventDefault();
+    if (!event.repeat) document.querySelector("#run").click();
+  }
 }, true);
 </script>"""
 
@@ -116,6 +122,7 @@ class _AskTab:
 
     def build(self, page: gr.Blocks) -> None:
         self.history = gr.State([])
+        self.shares = gr.State({})
         with gr.Row(elem_classes="controls"):
             self.database = gr.Dropdown(
                 _choices(self.counter.catalogue),
@@ -161,7 +168,9 @@ class _AskTab:
                 elem_id="sql",
                 buttons=["copy"],
             )
-            self.run = gr.Button("Run", variant="primary", elem_id="run")
+            with gr.Row(elem_classes="run-row"):
+                self.run = gr.Button("Run", variant="primary", elem_id="run", scale=0)
+                self.share = gr.HTML(elem_id="share", padding=False)
             with gr.Accordion("Alternatives", open=False, visible=False, elem_id="alternatives") as self.more:
                 self.alternatives = gr.Radio([], show_label=False, container=False, elem_id="choices")
             self.ran = gr.HTML(elem_id="ran", padding=False)
@@ -178,23 +187,32 @@ class _AskTab:
     def _connect(self, page: gr.Blocks) -> None:
         chosen = [self.schema, *self.examples]
         asked = [
-            self.notice, self.answer, self.pieces, self.links, self.sql, self.more, self.alternatives,
-            self.ran, self.rows, self.chart,
+            self.notice, self.answer, self.pieces, self.links, self.sql, self.share, self.shares, self.more,
+            self.alternatives, self.ran, self.rows, self.chart,
         ]  # fmt: skip
         remembers = [self.history, self.past, self.recalled]
         ran = [self.ran, self.rows, self.chart]
         page.load(self._choose, [self.database], chosen, **PRIVATE)
         self.database.change(self._choose, [self.database], chosen, **PRIVATE)
-        self.upload.upload(self._upload, [self.upload], [self.database, self.notice, self.answer], **PRIVATE)
         inputs = [self.database, self.question, self.history]
-        for trigger in (self.ask.click, self.question.submit):
+        begun: list[dict[str, Any]] = [
             trigger(self._ask, inputs, [*asked, *remembers], **PRIVATE)
-        for example in self.examples:
+            for trigger in (self.ask.click, self.question.submit)
+        ]
+        begun += [
             example.click(lambda text: text, [example], [self.question], queue=False, **PRIVATE).then(
                 self._ask, inputs, [*asked, *remembers], **PRIVATE
             )
-        self.run.click(self._run, [self.database, self.sql], ran, **PRIVATE)
-        self.alternatives.input(self._pick, [self.alternatives], [self.sql, *ran], **PRIVATE)
+            for example in self.examples
+        ]
+        begun.append(self.run.click(self._run, [self.database, self.sql], ran, **PRIVATE))
+        # Not on every change: history chooses a database too, and shows an answer of it.
+        self.database.input(self._clear, None, [self.question, *asked], cancels=begun, **PRIVATE)
+        self.upload.upload(
+            self._upload, [self.upload], [self.database, self.question, *asked], cancels=begun, **PRIVATE
+        )
+        self.sql.input(None, None, [self.share], js="() => ''", **PRIVATE)
+        self.alternatives.input(self._pick, [self.alternatives, self.shares], [self.sql, self.share, *ran], **PRIVATE)
         self.recalled.input(
             self._recall, [self.recalled, self.history], [self.question, self.database, *asked], **PRIVATE
         )
@@ -206,40 +224,38 @@ class _AskTab:
         hidden = [gr.update(value="", visible=False) for _ in range(_EXAMPLES - len(shown))]
         return [await self.counter.schema(name, visitor_of(request)), *shown, *hidden]
 
-    async def _upload(self, received: str | None, request: gr.Request) -> list[Any]:
+    async def _upload(self, received: str | None, request: gr.Request) -> Any:
         if received is None:
-            return [gr.skip(), "", gr.skip()]
+            return gr.skip()
         path, visitor = Path(received), visitor_of(request)
         taken = await self.counter.upload(path, path.name, visitor)
         if isinstance(taken, str):
-            return [gr.skip(), taken, gr.update(visible=False)]
+            return [gr.skip(), gr.skip(), *_asked(Shown("", "", notice=taken))]
         name, label = taken
         choices = [(f"{label} (uploaded)", name), *_choices(self.counter.catalogue)]
-        return [gr.update(choices=choices, value=name), "", gr.update(visible=False)]
+        return [gr.update(choices=choices, value=name), *self._clear()]
 
     async def _ask(self, name: str, question: str, history: list[Shown], request: gr.Request) -> list[Any]:
         shown = await self.counter.ask(name, question or "", visitor_of(request))
         if not shown.pieces:
             return [*_asked(shown), history, gr.skip(), gr.skip()]
         history = remembered(history, shown)
-        past = [(f"{old.question}  ·  {self._label(old.database)}", str(place)) for place, old in enumerate(history)]
+        past = [(f"{old.question}  ·  {old.label}", str(place)) for place, old in enumerate(history)]
         return [*_asked(shown), history, gr.update(visible=True), gr.update(choices=past, value=None)]
 
     async def _run(self, name: str, sql: str, request: gr.Request) -> list[Any]:
         return _rows(await self.counter.run(name, sql or "", visitor_of(request)))
 
-    def _pick(self, sql: str) -> list[Any]:
-        from dtfixup.web.answer_marks import laid_out
+    def _clear(self) -> list[Any]:
+        """The question and all that was said to it: another database is chosen."""
+        return ["", *_asked(Shown("", ""))]
 
-        return [laid_out(sql), *_rows(Ran())]
+    def _pick(self, sql: str, shares: dict[str, str]) -> list[Any]:
+        return [laid_out(sql), share_line(shares.get(sql, "")), *_rows(Ran())]
 
     def _recall(self, place: str, history: list[Shown]) -> list[Any]:
         shown = history[int(place)]
         return [shown.question, shown.database, *_asked(shown)]
-
-    def _label(self, name: str) -> str:
-        entry = self.counter.catalogue.entries.get(name)
-        return "uploaded" if entry is None else entry.label
 
 
 def _choices(catalogue: Catalogue) -> list[tuple[str, str]]:
@@ -258,6 +274,8 @@ def _asked(shown: Shown) -> Sequence[Any]:
         list(shown.pieces),
         shown.links,
         gr.update(value=shown.sql, visible=True),
+        shown.share,
+        dict(shown.shares),
         gr.update(visible=len(shown.choices) > 1, open=shown.opens_choices),
         gr.update(choices=list(shown.choices), value=shown.choices[0][1] if has_query and shown.choices else None),
         *_rows(Ran()),

@@ -4,7 +4,8 @@
 out of the catalogue or the visitor's own upload, and queries through the guard.
 """
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from dtfixup.sql.answers import Answer, Verdict
 from dtfixup.sql.guard import Rows
 from dtfixup.sql.links_view import Mark
 from dtfixup.sql.opened import OpenedDatabase
-from dtfixup.web.answer_marks import choices, laid_out, notes, pieces
+from dtfixup.web.answer_marks import choices, laid_out, notes, pieces, shares
 from dtfixup.web.catalogue import Catalogue, places_of
 from dtfixup.web.desk import Desk
 from dtfixup.web.diagram import draw_schema
@@ -27,6 +28,7 @@ from dtfixup.web.row_chart import draw_chart, suggest_chart
 from dtfixup.web.uploads import UploadStore
 
 MOST_HISTORY = 20
+_DECIMALS = 6
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,8 @@ class Shown:
 
     question: str
     database: str
+    label: str = ""
+    """What the database is called."""
     pieces: tuple[tuple[str, str | None], ...] = ()
     links: str = ""
     """What the words were linked to, as HTML."""
@@ -42,6 +46,10 @@ class Shown:
     sql: str = ""
     choices: tuple[tuple[str, str], ...] = ()
     """Alternatives: what is read, and the query."""
+    shares: Mapping[str, str] = field(default_factory=dict)
+    """Of each alternative's query, how likely it is."""
+    share: str = ""
+    """How likely the shown query is, as HTML."""
     opens_choices: bool = False
 
 
@@ -97,7 +105,7 @@ class Counter:
             answer = await self.desk.ask(database, question)
         except DtFixupError as error:
             return replace(shown, notice=notice("error", sentence_of(refusal_of(error, places))))
-        return _shown(answer, name, self.desk.parser.sure_above)
+        return replace(_shown(answer, name, self.desk.parser.sure_above), label=label)
 
     async def run(self, name: str, sql: str, visitor: str) -> Ran:
         """Rows, and a chart where they suggest one."""
@@ -135,6 +143,7 @@ def _shown(answer: Answer, name: str, sure_above: float) -> Shown:
         for words, target, mark in notes(answer)
     )
     is_guess = answer.verdict is Verdict.NO_LINK
+    known = {} if is_guess else shares(answer, sure_above)
     return Shown(
         question=answer.question,
         database=name,
@@ -142,9 +151,16 @@ def _shown(answer: Answer, name: str, sure_above: float) -> Shown:
         links=f'<ul class="links">{links}</ul>' if links else "",
         notice=_verdict(answer, sure_above),
         sql="" if answer.sql is None else laid_out(answer.sql),
-        choices=() if is_guess else tuple(choices(answer)),
+        choices=() if is_guess else tuple(choices(answer, sure_above)),
+        shares=known,
+        share="" if answer.sql is None else share_line(known[answer.sql]),
         opens_choices=answer.verdict is Verdict.UNSURE,
     )
+
+
+def share_line(share: str) -> str:
+    """How likely the model finds the shown query."""
+    return f'<p class="share"><b>{escaped(share)}</b> likely, says the model</p>' if share else ""
 
 
 def _verdict(answer: Answer, sure_above: float) -> str:
@@ -168,14 +184,33 @@ def _ran(rows: Rows) -> Ran:
     ]
     count = f"{len(rows.rows):,} row{'' if len(rows.rows) == 1 else 's'}"
     told = f"The first {count}; there are more." if rows.truncated else f"{count}."
+    if not rows.rows:
+        told = "No rows: nothing in the database fits."
+    kinds = tuple("number" if is_number else "str" for is_number in numbers)
     chart = suggest_chart(rows)
     return Ran(
         rows.columns,
-        tuple(tuple("NULL" if value is None else value for value in row) for row in content["rows"]),
-        tuple("number" if is_number else "str" for is_number in numbers),
+        tuple(tuple(_cell(value) for value in row) for row in content["rows"]),
+        kinds,
         "" if chart is None else draw_chart(chart),
-        f'<p class="count" role="status">{told}</p>',
+        f'<p class="count" role="status">{told}</p>{_to_the_right(kinds)}',
     )
+
+
+def _cell(value: Any) -> Any:
+    """A value as the table shows it: a fraction with at most six decimals, counted from its first figure below 1."""
+    if value is None:
+        return "NULL"
+    if isinstance(value, float):
+        return round(value, _DECIMALS) if abs(value) >= 1 else float(f"{value:.{_DECIMALS}g}")
+    return value
+
+
+def _to_the_right(kinds: Sequence[str]) -> str:
+    """The style of columns of numbers, heads included: Gradio knows no alignment."""
+    columns = [f'#rows [aria-colindex="{place}"]' for place, kind in enumerate(kinds, 1) if kind == "number"]
+    parts = ",".join(f"{column} .cell-wrap,{column} .header-content" for column in columns)
+    return f"<style>{parts}{{justify-content:flex-end;text-align:right}}</style>" if columns else ""
 
 
 def remembered(history: list[Shown], shown: Shown) -> list[Shown]:
