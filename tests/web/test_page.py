@@ -70,7 +70,9 @@ def test_rows_are_shown_with_nulls_and_kinds(counter: Counter) -> None:
 
 def test_a_cut_is_said() -> None:
     assert "The first 1 row; there are more." in _ran(Rows(("a",), [(1,)], True)).notice
-    assert "No rows: nothing in the database fits." in _ran(Rows(("a",), [], False)).notice
+    empty = _ran(Rows(("a",), [], False))
+    assert "No rows: nothing in the database fits." in empty.notice
+    assert empty.kinds == ("str",), "no numbers, so nothing stands to the right"
 
 
 def test_fractions_are_shown_short() -> None:

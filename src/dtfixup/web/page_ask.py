@@ -180,8 +180,8 @@ def _ran(rows: Rows) -> Ran:
     content = rows_content(rows)
     numbers = [
         all(value is None or (isinstance(value, int | float) and not isinstance(value, bool)) for value in column)
-        for column in (zip(*content["rows"], strict=True) if content["rows"] else [() for _ in rows.columns])
-    ]
+        for column in zip(*content["rows"], strict=True)
+    ] or [False for _ in rows.columns]
     count = f"{len(rows.rows):,} row{'' if len(rows.rows) == 1 else 's'}"
     told = f"The first {count}; there are more." if rows.truncated else f"{count}."
     if not rows.rows:
