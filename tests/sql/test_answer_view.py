@@ -4,6 +4,7 @@ import datetime
 import json
 import re
 from decimal import Decimal
+from typing import Literal
 
 import pytest
 from hypothesis import given
@@ -90,8 +91,10 @@ def test_doubts_stand_for_a_probability_that_is_high_enough() -> None:
 
 
 @pytest.mark.parametrize("colours", ["standard", "256", "truecolor"])
-def test_a_query_reads_on_a_light_terminal_and_on_a_dark_one(colours: str) -> None:
-    console = Console(width=100, force_terminal=True, color_system=colours)  # type: ignore[arg-type]
+def test_a_query_reads_on_a_light_terminal_and_on_a_dark_one(
+    colours: Literal["standard", "256", "truecolor"],
+) -> None:
+    console = Console(width=100, force_terminal=True, color_system=colours)
     with console.capture() as capture:
         console.print(sql_view("SELECT name, 3.5 FROM pets WHERE city = 'Oslo' AND age NOT IN (1) -- all"))
     codes = set(re.findall(r"\x1b\[([\d;]*)m", capture.get()))

@@ -149,6 +149,11 @@ def has_link(words: Sequence[Word], links: Links, schema: Schema) -> bool:
     return False
 
 
+def is_linked(words: Sequence[Word], links: Links, schema: Schema) -> bool:
+    """Whether a question is answered: it has a link, or a word at least resembles a stored value."""
+    return bool(links.values) or has_link(words, links, schema)
+
+
 def tree_content(child: Child, schema: Schema) -> Any:
     """A tree as nested lists, rule first; columns by their names, literals by their text."""
     match child:

@@ -25,7 +25,7 @@ from dtfixup.sql.dates import are_clocks, date_form
 from dtfixup.sql.engines import sqlite_path
 from dtfixup.sql.quantities import plain_number
 from dtfixup.sql.rows import ColumnValues, Limits, read_values
-from dtfixup.sql.schema import Schema
+from dtfixup.sql.schema import ColumnType, Schema
 from dtfixup.sql.words import closest_word, compact, is_english, lemma
 from dtfixup.sql.world import Topic, world
 
@@ -162,6 +162,15 @@ class ContentIndex:
 
 
 _LONGEST_PHRASE = 8  # words of a value whose lemmas are looked up as a whole
+_DECLARED = {ColumnType.NUMBER: Looks.NUMBER, ColumnType.TIME: Looks.TIME, ColumnType.TEXT: Looks.TEXT}
+
+
+def looks_of(column: int, schema: Schema, content: ContentIndex | None) -> Looks:
+    """What a column holds, by its content or else by its declared type."""
+    looks = Looks.NOTHING if content is None else content.columns[column].looks
+    return _DECLARED.get(schema.columns[column].type, Looks.NOTHING) if looks is Looks.NOTHING else looks
+
+
 _RARE = 24  # values that a word may be part of and still tell them apart
 _SOME = 60  # distinct values of a column that are compared one by one
 _FEW = 10  # distinct values of a column that can be listed

@@ -129,10 +129,9 @@ class SqliteGuard(GuardedConnection):
         if code == "SQLITE_TOOBIG":
             return TooMuchDataError(f"stopped: a value is longer than {self.limits.max_value} bytes; raise max_value")
         if isinstance(error, MemoryError):
-            room = f"{(self.limits.max_memory or 0) / 2**20:,.0f} MiB"
-            return TooMuchDataError(
-                f"stopped: the statement needs more memory than the {room} of max_memory; sort or join fewer rows"
-            )
+            most = self.limits.max_memory
+            room = "there is" if most is None else f"the {most / 2**20:,.0f} MiB of max_memory"
+            return TooMuchDataError(f"stopped: the statement needs more memory than {room}; sort or join fewer rows")
         if isinstance(error, sqlite3.Warning) or "one statement at a time" in str(error):
             return RefusedError("refused: expected one statement, got several")
         if code == "SQLITE_BUSY":

@@ -18,7 +18,7 @@ import sqlglot
 from sqlglot import exp
 
 from dtfixup.errors import DataError, RefusedError, SchemaError, SqlError
-from dtfixup.sql.answers import has_link
+from dtfixup.sql.answers import is_linked
 from dtfixup.sql.guard_text import Dialect
 from dtfixup.sql.inputs import DatabaseInputs, describe_question
 from dtfixup.sql.pair_files import GivenPair
@@ -156,7 +156,7 @@ def link_pairs(pairs: Pairs, database: DatabaseInputs) -> Pairs:
             unusable.append(UnusablePair(pair.line, Fault.UNSAID_VALUE, reason))
             continue
         usable.append(pair)
-        if not has_link(asked.words, asked.links, database.schema):
+        if not is_linked(asked.words, asked.links, database.schema):
             unlinked.append(pair)
     unusable.sort(key=lambda pair: pair.line)
     return Pairs(tuple(usable), tuple(unusable), tuple(unlinked))

@@ -19,7 +19,17 @@ import torch
 
 from dtfixup.encoders import Tokenizer, load_tokenizer
 from dtfixup.errors import CheckpointError, ConfigError, DataError, GuardError, SqlError
-from dtfixup.sql.answers import SURE_ABOVE, Alternative, Answer, Timing, Verdict, has_link, probabilities, verdict_of
+from dtfixup.sql.answers import (
+    SURE_ABOVE,
+    Alternative,
+    Answer,
+    Timing,
+    Verdict,
+    has_link,
+    is_linked,
+    probabilities,
+    verdict_of,
+)
 from dtfixup.sql.assembly import assemble_question
 from dtfixup.sql.decoding import corpus_for, search_all
 from dtfixup.sql.inputs import DatabaseInputs, QuestionInputs, describe_question
@@ -106,14 +116,13 @@ class SqlParser:
         moments.append(time.perf_counter())
         queries = self.predict(text, inputs, reading.inputs, beam) if inputs.words else []
         moments.append(time.perf_counter())
-        alternatives, left_out = _alternatives(queries, reading)
-        is_named = has_link(inputs.words, inputs.links, reading.schema)
-        found = (*left_out, *(_doubts(alternatives[0].tree, inputs, reading, is_named) if alternatives else ()))
+        alternatives, against = _alternatives(queries, reading)
+        found = (*against, *(_doubts(alternatives[0].tree, inputs, reading.schema) if alternatives else ()))
         moments.append(time.perf_counter())
-        is_linked = is_named or bool(inputs.links.values)
+        answers = is_linked(inputs.words, inputs.links, reading.schema)
         return Answer(
             question=text,
-            verdict=verdict_of(alternatives, self.sure_above, found) if is_linked else Verdict.NO_LINK,
+            verdict=verdict_of(alternatives, self.sure_above, found) if answers else Verdict.NO_LINK,
             doubts=found,
             alternatives=alternatives,
             words=inputs.words,
@@ -156,7 +165,7 @@ def _checked(question: str) -> str:
 
 
 def _alternatives(queries: Sequence[Prediction], reading: Reading) -> tuple[tuple[Alternative, ...], tuple[str, ...]]:
-    """The queries in the database's dialect, and why the likeliest was left out; the others share the sum then.
+    """The queries in the database's dialect, and what speaks against the likeliest; left out, the others share the sum.
 
     Left out is what the dialect cannot say, and what no column is made for, unless there is nothing else.
     """
@@ -171,23 +180,22 @@ def _alternatives(queries: Sequence[Prediction], reading: Reading) -> tuple[tupl
     reasons = {
         sql: tuple(absurdities(tree, reading.schema, reading.inputs.content)) for sql, (_, tree) in written.items()
     }
-    left_out: tuple[str, ...] = ()
+    against = next(iter(reasons.values()), ())
     if not all(reasons.values()):
-        left_out = tuple(f"in a likelier query {reason}" for reason in next(iter(reasons.values()), ()))
+        against = tuple(f"in a likelier query {reason}" for reason in against)
         written = {sql: each for sql, each in written.items() if not reasons[sql]}
     shares = probabilities([query for query, _ in written.values()])
     found = tuple(
         Alternative(sql, share, query.score, tree)
         for (sql, (query, tree)), share in zip(written.items(), shares, strict=True)
     )
-    return found, left_out
+    return found, against
 
 
-def _doubts(tree: Node, question: QuestionInputs, reading: Reading, is_named: bool) -> Iterator[str]:
-    if not is_named:
+def _doubts(tree: Node, question: QuestionInputs, schema: Schema) -> Iterator[str]:
+    if not has_link(question.words, question.links, schema):
         yield "no word names a table, a column or a whole stored value"
-    yield from absurdities(tree, reading.schema, reading.inputs.content)
-    yield from doubts(tree, question, reading.schema)
+    yield from doubts(tree, question, schema)
 
 
 def _sure_above(trained: TrainedModel) -> float:

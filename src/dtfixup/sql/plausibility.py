@@ -8,7 +8,7 @@ connects. A query in doubt is never called sure.
 
 from collections.abc import Iterator, Sequence
 
-from dtfixup.sql.content import ContentIndex, Looks
+from dtfixup.sql.content import ContentIndex, Looks, looks_of
 from dtfixup.sql.inputs import QuestionInputs
 from dtfixup.sql.joins import Joiner
 from dtfixup.sql.quantities import numbers_in
@@ -35,7 +35,6 @@ _ADDED = frozenset(["Sum", "Avg"])
 _LISTED = frozenset(["Value", "Last", "More"])
 _SMALL = frozenset(["0", "1", "2"])  # these are often said by a rule: both, once, twice
 _FIGURES = 4  # a date may be compared with a year; fewer figures are no date
-_DECLARED = {ColumnType.NUMBER: Looks.NUMBER, ColumnType.TIME: Looks.TIME, ColumnType.TEXT: Looks.TEXT}
 
 
 def absurdities(tree: Node, schema: Schema, content: ContentIndex | None) -> Iterator[str]:
@@ -47,7 +46,7 @@ def absurdities(tree: Node, schema: Schema, content: ContentIndex | None) -> Ite
                     if (reason := _misfit(column, value, node.rule in _ORDERED, schema, content)) is not None:
                         yield f"{schema.qualified(column)} {reason}, and is compared with {value.text!r}"
         added = node.children[0] if node.rule in _ADDED else None
-        if isinstance(added, int) and _looks(added, schema, content) is Looks.TIME:
+        if isinstance(added, int) and looks_of(added, schema, content) is Looks.TIME:
             yield f"{schema.qualified(added)} holds dates, and is added up"
 
 
@@ -94,7 +93,7 @@ def _misfit(column: int, value: Literal, is_ordered: bool, schema: Schema, conte
         if is_ordered or (text.lower() not in _TRUTHS and text not in stored):
             return "holds yes and no"
         return None
-    match _looks(column, schema, content):
+    match looks_of(column, schema, content):
         case Looks.NUMBER if not is_number:
             return "holds numbers"
         case Looks.TIME if is_number and len(text) < _FIGURES:
@@ -102,9 +101,3 @@ def _misfit(column: int, value: Literal, is_ordered: bool, schema: Schema, conte
         case Looks.TEXT if is_ordered:
             return "holds text"
     return None
-
-
-def _looks(column: int, schema: Schema, content: ContentIndex | None) -> Looks:
-    """What a column holds, by its content or else by its declared type."""
-    looks = Looks.NOTHING if content is None else content.columns[column].looks
-    return _DECLARED.get(schema.columns[column].type, Looks.NOTHING) if looks is Looks.NOTHING else looks

@@ -9,11 +9,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from dtfixup.sql.content import ContentIndex, Hit, Looks, words_of
+from dtfixup.sql.content import ContentIndex, Hit, Looks, looks_of, words_of
 from dtfixup.sql.dates import dates_in, render_date
 from dtfixup.sql.name_links import Item, MatchKind, NameLink, distinctive_lemmas, schema_lemmas
 from dtfixup.sql.quantities import Number, numbers_in, plain_number
-from dtfixup.sql.schema import ColumnType, Schema
+from dtfixup.sql.schema import Schema
 from dtfixup.sql.words import STOP_WORDS, Word, begins_sentence, compact, is_stop_word, name_lemmas, quoted_spans, runs
 from dtfixup.sql.world import Concept, Topic, mentions, world
 
@@ -287,10 +287,8 @@ class _Search:
 
     def looks(self, column: int) -> Looks:
         """What a column holds, by its content or else by its declared type."""
-        looks = Looks.NOTHING if self.content is None else self.content.columns[column].looks
-        if looks is Looks.NOTHING:
-            return _DECLARED.get(self.schema.columns[column].type, Looks.TEXT)
-        return looks
+        looks = looks_of(column, self.schema, self.content)
+        return Looks.TEXT if looks is Looks.NOTHING else looks
 
     def dates(self) -> None:
         """Dates in the form in which each column of dates writes them."""
@@ -330,7 +328,6 @@ class _Search:
 
 
 _USUAL_FORM = "YYYY-MM-DD"
-_DECLARED = {ColumnType.NUMBER: Looks.NUMBER, ColumnType.TIME: Looks.TIME}
 
 
 def _stored_forms(concept: Concept, content: ContentIndex) -> list[Hit]:
