@@ -57,6 +57,7 @@ CHOSEN: Mapping[str, Mapping[int, Settings]] = {
         4: Settings(6e-4, warmup=0.1),
         8: Settings(1e-4, warmup=0.1),
         16: Settings(3e-5, warmup=0.1),
+        24: Settings(1e-5, warmup=0.1),
     },
     "pre-ln": {4: Settings(1e-4, warmup=0.1)},
     "dt-fixup": {4: Settings(1e-4)},
