@@ -80,7 +80,8 @@ def test_depth_is_the_papers_table() -> None:
     assert (found["standard-n16"].paper, found["dt-fixup-n24"].paper) == ("20.44 ± 1.11", "73.79 ± 0.49")
     for cell in found.values():
         training = cell.config.training
-        assert (training.epochs, training.batch_size, training.evaluate_every) == (16, 32, 2)
+        assert (training.epochs, training.batch_size) == (16, 32)
+        assert training.evaluate_every == (2 if cell.config.model.layers in (2, 8, 24) else 8), "often for the curves"
         assert (training.warmup > 0) == (cell.config.model.strategy == "standard")
         assert isinstance(cell.config, SqlSpConfig)
         assert (cell.config.synthetic, cell.config.beam, cell.config.hold_out) == (0.0, 5, 0)
@@ -115,7 +116,7 @@ def test_the_defaults_are_the_presets_but_for_length() -> None:
     update = config.training.update
     updates = 16 * 219
     assert 1 / (1 - update.average) == pytest.approx(0.08 * updates, rel=0.01), "as large a share as the preset's"
-    training = replace(preset.training, epochs=16, evaluate_every=4, update=replace(update, average=update.average))
+    training = replace(preset.training, epochs=16, evaluate_every=8, update=replace(update, average=update.average))
     assert config == replace(preset, synthetic=0.0, training=training)
     short = configure(Budget.GPU, "t-fixup", 24, epochs=0.25)
     assert 1 / (1 - short.training.update.average) == pytest.approx(0.08 * updates / 4, rel=0.01)

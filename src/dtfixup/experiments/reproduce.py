@@ -22,7 +22,7 @@ from dtfixup.experiments.run_identity import Content, Settled, known_by
 from dtfixup.experiments.runs import Run
 from dtfixup.experiments.spider import TrainSpider, base
 from dtfixup.experiments.spider_batch import BATCH
-from dtfixup.experiments.spider_curves import CURVES
+from dtfixup.experiments.spider_curves import FIGURE
 from dtfixup.experiments.spider_depth import DEPTH, ERRORS
 from dtfixup.experiments.spider_main import HARDNESS, MAIN
 from dtfixup.experiments.spider_tune import TUNE
@@ -31,7 +31,7 @@ from dtfixup.sql.presets import SqlSpConfig
 
 EVERYTHING = "all"
 _ORDER = (
-    DEPTH, MAIN, HARDNESS, CURVES, BATCH, ERRORS, RECLOR_MAIN, RECLOR_DEPTH, PEERS, MU, TUNE, RECLOR_TUNE,
+    DEPTH, MAIN, HARDNESS, FIGURE, BATCH, ERRORS, RECLOR_MAIN, RECLOR_DEPTH, PEERS, MU, TUNE, RECLOR_TUNE,
 )  # fmt: skip
 EXPERIMENTS: Mapping[str, Experiment] = {experiment.name: experiment for experiment in _ORDER}
 """By name."""

@@ -22,8 +22,10 @@ from dtfixup.sql.presets import SqlSpConfig, minilm, paper, smoke
 
 WARMUPS = {Warmup.NONE: 0.0, Warmup.SHORT: 0.02, Warmup.FULL: 0.1}
 """What a strategy asks of the schedule, as a share of the updates."""
+CURVES = frozenset((strategy, layers) for strategy in ("standard", "dt-fixup") for layers in (2, 8, 24))
+"""Strategies and depths whose curves are drawn (figure 2)."""
 CURVE_EVERY = 2
-"""Epochs between two evaluations of runs whose curves are drawn."""
+"""Epochs between two evaluations of them; others have few on the way, since one takes as long as 200 updates."""
 _EPOCHS = 16
 _EXAMPLES = {Budget.SMOKE: 24, Budget.GPU: 7000, Budget.PAPER: 7000}
 _AVERAGED = 0.08  # share of the updates that the moving average reaches back over: the preset's, 1,000 of 12,488
@@ -79,7 +81,7 @@ def base(budget: Budget) -> SqlSpConfig:
         config = smoke()
         return replace(config, beam=1, training=replace(config.training, epochs=1, evaluate_every=1))
     config = minilm()
-    return replace(config, synthetic=0.0, training=replace(config.training, epochs=_EPOCHS, evaluate_every=4))
+    return replace(config, synthetic=0.0, training=replace(config.training, epochs=_EPOCHS, evaluate_every=8))
 
 
 def full(budget: Budget) -> SqlSpConfig:
@@ -137,7 +139,7 @@ def depth_cell(budget: Budget, strategy: str, layers: int, seeds: int, paper: st
     """The cell of a strategy at a depth; `names` replace its row, column or variant."""
     known = {"row": TITLES[strategy], "column": f"N = {layers}", "variant": f"{strategy}-n{layers}", **names}
     config = configure(budget, strategy, layers)
-    if budget is Budget.GPU:
+    if budget is Budget.GPU and (strategy, layers) in CURVES:
         config = replace(config, training=replace(config.training, evaluate_every=CURVE_EVERY))
     return Cell(**known, config=config, seeds=seeds_at(budget, seeds), paper=paper)
 

@@ -8,21 +8,17 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from dtfixup.experiments.cells import Budget, Cell, Experiment
-from dtfixup.experiments.spider import CURVE_EVERY, depth_cell
+from dtfixup.experiments.spider import CURVE_EVERY, CURVES, depth_cell
 from dtfixup.experiments.spider_depth import SEEDS
 
 LEVEL = 60.0
 """Exact match, in percent, that the curves are compared at."""
-_DEPTHS = (2, 8, 24)
 
 
 def curve_cells(budget: Budget) -> list[Cell]:
     """The depths that have three seeds."""
-    return [
-        depth_cell(budget, strategy, layers, SEEDS[layers])
-        for layers in _DEPTHS
-        for strategy in ("standard", "dt-fixup")
-    ]
+    by_depth = sorted(CURVES, key=lambda each: (each[1], each[0] != "standard"))
+    return [depth_cell(budget, strategy, layers, SEEDS[layers]) for strategy, layers in by_depth]
 
 
 def epochs_to(curve: Iterable[Mapping[str, Any]], level: float = LEVEL, metric: str = "exact") -> float | None:
@@ -35,7 +31,7 @@ def epochs_to(curve: Iterable[Mapping[str, Any]], level: float = LEVEL, metric: 
     return float(min(reached, default=0)) or None
 
 
-CURVES = Experiment(
+FIGURE = Experiment(
     "spider-curves",
     "Spider: exact match during training",
     "Figure 2",

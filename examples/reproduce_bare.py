@@ -1,0 +1,35 @@
+"""Experiments on a GPU machine that has torch, transformers and Fabric, and nothing else that dtfixup needs.
+
+`PYTHONPATH=src python examples/reproduce_bare.py spider-tune --spider PREPARED --encoder FOLDER --at-once 3`, where
+PREPARED is what `dtfixup sql prepare --synthetic 40000` made on another machine. The same command goes on after any
+end; results of runs that are in the folder of `--out` are not repeated.
+"""
+
+import argparse
+from pathlib import Path
+
+from dtfixup.experiments.cells import Budget
+from dtfixup.experiments.reproduce import Sources, runs_of
+from dtfixup.experiments.sweep import run_sweep
+
+if __name__ == "__main__":  # worker processes read this file, too
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("names", nargs="+", help="names of experiments; first seeds of all come first")
+    parser.add_argument("--spider", type=Path, help="prepared dataset")
+    parser.add_argument("--reclor", type=Path, help="folder with train and val")
+    parser.add_argument("--encoder", help="folder of the encoder")
+    parser.add_argument("--budget", type=Budget, default=Budget.GPU, choices=list(Budget))
+    parser.add_argument("--out", default="results", help="folder for the result files")
+    parser.add_argument("--work", help="folder to train in; by default runs in the folder for the results")
+    parser.add_argument("--seconds", type=float, help="start no run that would not end within so many seconds")
+    parser.add_argument("--at-once", type=int, default=1, help="runs that share the GPU; more than one use MPS")
+    given = parser.parse_args()
+    sources = Sources(given.spider, given.reclor, given.encoder)
+    run_sweep(
+        runs_of(given.names, given.budget, sources, command=f"dtfixup reproduce {' '.join(given.names)}"),
+        given.out,
+        work=given.work,
+        budget_seconds=given.seconds,
+        at_once=given.at_once,
+        mps=given.at_once > 1,
+    )
