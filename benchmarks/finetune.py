@@ -1,0 +1,114 @@
+"""What `dtfixup sql finetune` brings: the shipped model, taught the questions of one database at a time.
+
+`python benchmarks/finetune.py [--data SPIDER] [--databases NAME ...] [--model DIR] [--json FILE]`. Without `--data`,
+the bundled databases with a quarter of their 40 questions held out; with it, databases of Spider's dev split, a fifth
+held out, those with the most questions by default. Two minutes each on two cores. A file that is there already keeps
+the databases that were measured on the same model by the same settings, and gets the others.
+"""
+
+import argparse
+import csv
+import time
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from dtfixup.encoders.load import file_sha256
+from dtfixup.experiments.provenance import provenance
+from dtfixup.experiments.sql_finetune import finetune, open_finetuning
+from dtfixup.files import read_json, write_json
+from dtfixup.sql.dataset import Dataset, open_dataset
+from dtfixup.sql.finetuning import FinetuneConfig
+from dtfixup.sql.parser import default_model
+from dtfixup.sql.sample import sample_folder
+from dtfixup.training.checkpoint import weights_file
+
+_LARGEST = 6
+_SEED = 1
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--data", type=Path)
+    parser.add_argument("--databases", nargs="+")
+    parser.add_argument("--model", type=Path)
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    dataset = open_dataset(options.data or sample_folder())
+    weights = weights_file(options.model or default_model())
+    hold_out = 0.2 if options.data else 0.25
+    known = known_runs(options.json, file_sha256(weights))
+    counts = Counter(example.database for example in dataset.split("dev"))
+    asked = options.databases or [name for name, _ in counts.most_common(_LARGEST)]
+    for database in asked:
+        if database not in known:
+            known[database] = run_one(dataset, database, weights, hold_out)
+            if options.json:
+                write_json(options.json, {"name": "sql-finetune", "runs": list(known.values())})
+    Console().print(table([known[database] for database in asked]))
+
+
+def known_runs(file: Path | None, model: str) -> dict[str, dict[str, Any]]:
+    """The runs of a file on this model, by database."""
+    runs = read_json(file)["runs"] if file is not None and file.is_file() else []
+    return {run["database"]: run for run in runs if run.get("model_sha256") == model}
+
+
+def run_one(dataset: Dataset, database: str, weights: Path, hold_out: float) -> dict[str, Any]:
+    """Teach one database's questions, and tell what came of it; the model is not kept."""
+    started = time.monotonic()
+    base = FinetuneConfig()
+    config = replace(base, hold_out=hold_out, training=replace(base.training, seed=_SEED))
+    with TemporaryDirectory() as folder:
+        pairs = Path(folder, "pairs.csv")
+        with pairs.open("w", newline="", encoding="utf-8") as stream:
+            rows = csv.writer(stream)
+            rows.writerow(["question", "sql"])
+            rows.writerows([e.question, e.query] for e in dataset.split("dev") if e.database == database)
+        opened = open_finetuning(pairs, dataset.database_file(database), weights, config)
+        run = finetune(opened, Path(folder, "run"))
+        if run is None:
+            raise SystemExit("stopped: the same command does this database again")
+        command = f"dtfixup sql finetune --pairs FILE --database FILE --out DIR --seed {_SEED} --hold-out {hold_out}"
+        data_hash = opened.pairs.data_hash
+        record = provenance("sql-finetune", command, started, seed=_SEED, encoder="minilm", data_hash=data_hash)
+        return {
+            **record,
+            "database": database,
+            "model_sha256": file_sha256(weights),
+            "metrics": {**run.metrics, "kept_tuned": float(run.kept_tuned)},
+        }
+
+
+def table(runs: list[dict[str, Any]]) -> Table:
+    """A row for each database, and one for all held-out questions together."""
+    found = Table("database", "pairs", "held out", "right, %", "exact, %", "kept", "seconds")
+    total: Counter[str] = Counter()
+    for run in runs:
+        metrics: Mapping[str, float] = run["metrics"]
+        held_out = int(metrics["pairs_held_out"])
+        shown = [
+            f"{metrics[f'held_out_{name}_before']:.1f} → {metrics[f'held_out_{name}_after']:.1f}"
+            for name in ("right", "exact")
+        ]
+        kept = "tuned" if metrics["kept_tuned"] else "as it was"
+        seconds = f"{run['wall_seconds']:.0f}"
+        found.add_row(run["database"], f"{metrics['pairs_used']:.0f}", str(held_out), *shown, kept, seconds)
+        total["held out"] += held_out
+        for name in ("right_before", "right_after", "exact_before", "exact_after"):
+            total[name] += round(held_out * metrics[f"held_out_{name}"] / 100)
+    shares = {name: 100 * count / total["held out"] for name, count in total.items()}
+    shown = [f"{shares[f'{name}_before']:.1f} → {shares[f'{name}_after']:.1f}" for name in ("right", "exact")]
+    found.add_section()
+    found.add_row("all", "", str(total["held out"]), *shown)
+    return found
+
+
+if __name__ == "__main__":  # answers are run in processes of their own
+    main()
