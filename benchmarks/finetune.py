@@ -23,7 +23,7 @@ from dtfixup.encoders.load import file_sha256
 from dtfixup.experiments.provenance import provenance
 from dtfixup.experiments.sql_finetune import finetune, open_finetuning
 from dtfixup.files import read_json, write_json
-from dtfixup.sql.dataset import Dataset, open_dataset
+from dtfixup.sql.dataset import open_dataset
 from dtfixup.sql.finetuning import FinetuneConfig
 from dtfixup.sql.parser import default_model
 from dtfixup.sql.sample import sample_folder
@@ -44,11 +44,14 @@ def main() -> None:
     weights = weights_file(options.model or default_model())
     hold_out = 0.2 if options.data else 0.25
     known = known_runs(options.json, file_sha256(weights))
-    counts = Counter(example.database for example in dataset.split("dev"))
+    splits = ["dev"] if options.data else ["train", "dev"]
+    examples = [each for split in splits for each in dataset.split(split)]
+    counts = Counter(example.database for example in examples)
     asked = options.databases or [name for name, _ in counts.most_common(_LARGEST)]
     for database in asked:
         if database not in known:
-            known[database] = run_one(dataset, database, weights, hold_out)
+            pairs = [[each.question, each.query] for each in examples if each.database == database]
+            known[database] = run_one(dataset.database_file(database), pairs, weights, hold_out)
             if options.json:
                 write_json(options.json, {"name": "sql-finetune", "runs": list(known.values())})
     Console().print(table([known[database] for database in asked]))
@@ -60,7 +63,7 @@ def known_runs(file: Path | None, model: str) -> dict[str, dict[str, Any]]:
     return {run["database"]: run for run in runs if run.get("model_sha256") == model}
 
 
-def run_one(dataset: Dataset, database: str, weights: Path, hold_out: float) -> dict[str, Any]:
+def run_one(database: Path, rows: list[list[str]], weights: Path, hold_out: float) -> dict[str, Any]:
     """Teach one database's questions, and tell what came of it; the model is not kept."""
     started = time.monotonic()
     base = FinetuneConfig()
@@ -68,10 +71,8 @@ def run_one(dataset: Dataset, database: str, weights: Path, hold_out: float) -> 
     with TemporaryDirectory() as folder:
         pairs = Path(folder, "pairs.csv")
         with pairs.open("w", newline="", encoding="utf-8") as stream:
-            rows = csv.writer(stream)
-            rows.writerow(["question", "sql"])
-            rows.writerows([e.question, e.query] for e in dataset.split("dev") if e.database == database)
-        opened = open_finetuning(pairs, dataset.database_file(database), weights, config)
+            csv.writer(stream).writerows([["question", "sql"], *rows])
+        opened = open_finetuning(pairs, database, weights, config)
         run = finetune(opened, Path(folder, "run"))
         if run is None:
             raise SystemExit("stopped: the same command does this database again")
@@ -80,7 +81,7 @@ def run_one(dataset: Dataset, database: str, weights: Path, hold_out: float) -> 
         record = provenance("sql-finetune", command, started, seed=_SEED, encoder="minilm", data_hash=data_hash)
         return {
             **record,
-            "database": database,
+            "database": database.stem,
             "model_sha256": file_sha256(weights),
             "metrics": {**run.metrics, "kept_tuned": float(run.kept_tuned)},
         }

@@ -110,6 +110,30 @@ def test_rows_are_shown(ask: Callable[..., int], capsys: pytest.CaptureFixture[s
     assert "row" in capsys.readouterr().out.splitlines()[-1]
 
 
+def test_rows_are_saved(
+    ask: Callable[..., int], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    found = Rows(("name", "a,b"), [("Ilić", 0.1234567891), (None, 'say "hi"')], truncated=True)
+    text = 'name,"a,b"\r\nIlić,0.1234567891\r\n,"say ""hi"""\r\n'
+    monkeypatch.setattr(running, "run_query", lambda *_, **__: found)
+    file, other = tmp_path / "rows.csv", tmp_path / "my rows.csv"
+    assert ask(QUESTION, "--csv", str(file)) == 0
+    assert file.read_bytes().decode() == text
+    out, err = capsys.readouterr()
+    assert len(out.splitlines()) == 1, "the query alone: rows are shown with --run"
+    assert "rows.csv: 2 rows; there are more: raise --rows" in " ".join(err.split())
+    assert ask(QUESTION, "--csv", str(file), "--json") == 0
+    assert json.loads(capsys.readouterr().out)["result"]["rows"][0][0] == "Ilić"
+    converse(monkeypatch, [r"\s early.csv", QUESTION, r"\s", rf"\s {other}", rf"\s {tmp_path}"])
+    assert ask() == ExitCode.ERROR
+    assert other.read_bytes().decode() == text
+    told = " ".join(capsys.readouterr().err.split())
+    for sentence in ("there is no query to run yet", "name a file", "cannot be written: Is a directory"):
+        assert sentence in told
+    assert ask("--csv", str(file)) == ExitCode.ERROR
+    assert "for one question" in capsys.readouterr().err
+
+
 def test_one_json_object(ask: Callable[..., int], capsys: pytest.CaptureFixture[str]) -> None:
     assert ask(QUESTION, "--json", "--run", "--beam", "3") == 0
     content = json.loads(capsys.readouterr().out)

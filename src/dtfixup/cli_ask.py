@@ -18,13 +18,17 @@ from rich.markup import escape
 from dtfixup.errors import ConfigError, DtFixupError, GuardError
 
 if TYPE_CHECKING:
+    from dtfixup.sql.guard import Rows
     from dtfixup.sql.opened import OpenedDatabase
     from dtfixup.sql.parser import Answer, SqlParser
 
 _ONE_THREAD = 300
 """Columns of a schema up to which one thread is used."""
 _PROMPT = "question> "
-_HELP = r"ask in English; \r runs the last query, \2, \3, … take another one of its list instead, \q quits"
+_HELP = (
+    r"ask in English; \r runs the last query, \2, \3, … take another one of its list instead, \s FILE saves its rows "
+    r"as CSV, \q quits"
+)
 
 
 class ExitCode(IntEnum):
@@ -41,6 +45,7 @@ def ask(
     question: str | None = None,
     model: Path | None = None,
     run: bool = False,
+    csv: Path | None = None,
     json: bool = False,
     explain: bool = False,
     beam: int = 5,
@@ -49,7 +54,7 @@ def ask(
     names: Path | None = None,
     namespace: str | None = None,
 ) -> None:
-    """Ask a database in English: prints SQL in its dialect, and with --run the rows.
+    r"""Ask a database in English: prints SQL in its dialect, and with --run the rows.
 
     Exit code: 0 answered, 2 error, 3 the model is unsure, 4 nothing in the question links to the schema. Questions from
     standard input: 2 if any of them, or the run of its query, ended in an error, otherwise 0.
@@ -60,16 +65,19 @@ def ask(
         question: The question; `dtfixup sql ask "..."` may leave the option's name out. Without it, a prompt.
         model: Folder of a finished run, or a file of weights.
         run: Run the query, read-only, and show its rows.
+        csv: Run the query and write its rows to this file, NULL as an empty field; at a prompt, `\s FILE` does.
         json: Print one JSON object for each question instead.
         explain: Also show what words were linked to, the other queries of the beam, and the tree.
         beam: How many queries to look for.
-        rows: The most rows to show.
+        rows: The most rows to show or write.
         deadline: Seconds that the query may take.
         names: YAML file with natural names of tables, columns and abbreviations.
         namespace: A PostgreSQL schema, or another database of a MySQL server.
     """
     try:
-        session = _open(database, model, _Options(run, json, explain, beam, rows, deadline), names, namespace)
+        if csv is not None and question is None:
+            raise ConfigError(r"--csv is for one question: give it, or at the prompt save rows by \s FILE")
+        session = _open(database, model, _Options(run, csv, json, explain, beam, rows, deadline), names, namespace)
         sys.exit(session.converse() if question is None else session.answer(question))
     except DtFixupError as error:
         _tell_error(error, question, is_json=json)
@@ -91,6 +99,7 @@ def demo(model: Path | None = None) -> None:
 @dataclass(frozen=True)
 class _Options:
     run: bool
+    csv: Path | None
     json: bool
     explain: bool
     beam: int
@@ -151,17 +160,20 @@ class _Session:
         if self._options.json:
             return self._answer_json(answer, code)
         self._show(answer)
-        if self._options.run and answer.sql is not None:
-            self.run(answer.sql)
+        if answer.sql is not None and (self._options.run or self._options.csv is not None):
+            self._take(self._rows(answer.sql))
         return code
 
     def _answer_json(self, answer: "Answer", code: ExitCode) -> ExitCode:
         from dtfixup.sql.answer_view import rows_content
 
         content = answer.to_json()
-        if self._options.run and answer.sql is not None:
+        if answer.sql is not None and (self._options.run or self._options.csv is not None):
             try:
-                content["result"] = rows_content(self._rows(answer.sql))
+                rows = self._rows(answer.sql)
+                if self._options.csv is not None:
+                    self._save(rows, self._options.csv)
+                content["result"] = rows_content(rows)
             except GuardError as error:
                 content["error"], code = str(error), ExitCode.ERROR
         _print_json(content)
@@ -199,13 +211,27 @@ class _Session:
         else:  # a file or a program gets the query as it is
             sys.stdout.write(sql + "\n")
 
-    def run(self, sql: str) -> None:
-        """Run a query and show its rows."""
+    def _take(self, rows: "Rows") -> None:
+        """Show the rows, or write them where a file was named."""
         from dtfixup.sql.answer_view import rows_table
 
-        self._out.print(rows_table(self._rows(sql)))
+        if self._options.csv is not None:
+            self._save(rows, self._options.csv)
+        if self._options.run:
+            self._out.print(rows_table(rows))
 
-    def _rows(self, sql: str) -> Any:
+    def _save(self, rows: "Rows", file: Path) -> None:
+        from dtfixup.files import write_atomically
+        from dtfixup.sql.answer_view import rows_csv
+
+        try:
+            write_atomically(file, lambda temporary: temporary.write_text(rows_csv(rows), "utf-8", newline=""))
+        except OSError as error:
+            raise ConfigError(f"{file} cannot be written: {error.strerror}; name another file") from error
+        more = "; there are more: raise --rows" if rows.truncated else ""
+        self.note(f"{file}: {len(rows.rows):,} row{'' if len(rows.rows) == 1 else 's'}{more}")
+
+    def _rows(self, sql: str) -> "Rows":
         from dtfixup.sql.running import run_query
 
         return run_query(self._database.location, sql, deadline=self._options.deadline, max_rows=self._options.rows)
@@ -255,6 +281,8 @@ class _Session:
             self._run_last()
         elif line[:1] == "\\" and line[1:].isdecimal():
             self._choose(int(line[1:]))
+        elif line.split(maxsplit=1)[0] == r"\s":
+            self._save_last(line[2:].strip())
         elif line.startswith("\\"):
             self.note(_HELP)
         else:
@@ -264,9 +292,19 @@ class _Session:
         return ExitCode.ANSWERED
 
     def _run_last(self) -> None:
+        from dtfixup.sql.answer_view import rows_table
+
+        self._out.print(rows_table(self._rows(self._require_last())))
+
+    def _save_last(self, file: str) -> None:
+        if not file:
+            raise ConfigError(r"\s saves the rows of the last query: name a file, as in \s rows.csv")
+        self._save(self._rows(self._require_last()), Path(file))
+
+    def _require_last(self) -> str:
         if self._last is None:
             raise ConfigError("there is no query to run yet: ask something first")
-        self.run(self._last)
+        return self._last
 
     def _choose(self, number: int) -> None:
         """Make another query of the last answer the one that is shown and run."""
@@ -278,7 +316,7 @@ class _Session:
         self._last = queries[number - 1].sql
         self._show_sql(self._last)
         if self._options.run:
-            self.run(self._last)
+            self._run_last()
 
 
 def _code_of(answer: "Answer") -> ExitCode:

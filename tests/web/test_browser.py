@@ -195,13 +195,27 @@ def test_the_editor_runs_its_query_by_keyboard(visit: Visit) -> None:
     page.keyboard.press("ControlOrMeta+a")
     page.keyboard.insert_text("SELECT name FROM pets WHERE age = 7")
     page.keyboard.press("Control+Enter")
-    expect(page.locator("#ran .count")).to_have_text("1 row.")
+    expect(page.locator("#ran .count [role=status]")).to_have_text("1 row.")
     expect(page.locator("#rows")).to_contain_text("Tom")
     expect(editor).to_have_text("SELECT name FROM pets WHERE age = 7")  # and no line more
     page.keyboard.press("ControlOrMeta+a")
     page.keyboard.insert_text("SELECT name FROM pets WHERE age = 70")
     page.keyboard.press("Meta+Enter")
     expect(page.locator("#ran .count")).to_have_text("No rows: nothing in the database fits.")
+
+
+def test_rows_can_be_saved(visit: Visit) -> None:
+    page = visit()
+    ask(page)
+    run(page, "SELECT name, age / 9.0 AS share FROM pets ORDER BY id")
+    with page.expect_download() as saved:
+        page.get_by_role("link", name="Save as CSV").click()
+    assert saved.value.suggested_filename == "rows.csv"
+    text = saved.value.path().read_text(encoding="utf-8-sig")
+    lines = text.splitlines()
+    assert (lines[0], len(lines), lines[3]) == ("name,share", 4, "Mia,")
+    name, share = lines[1].split(",")
+    assert (name, float(share)) == ("Rex", 3 / 9.0), "every figure, where the table has six"
 
 
 def test_numbers_are_short_and_stand_to_the_right(visit: Visit) -> None:

@@ -73,6 +73,7 @@ def test_a_cut_is_said() -> None:
     empty = _ran(Rows(("a",), [], False))
     assert "No rows: nothing in the database fits." in empty.notice
     assert empty.kinds == ("str",), "no numbers, so nothing stands to the right"
+    assert "Save as CSV" not in empty.notice
 
 
 def test_fractions_are_shown_short() -> None:

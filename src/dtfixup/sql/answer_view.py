@@ -3,7 +3,9 @@
 In: an `Answer`, or the `Rows` of its query. Out: tables and trees for a terminal, values for JSON.
 """
 
+import csv
 import datetime
+import io
 import math
 from decimal import Decimal
 from typing import Any
@@ -159,6 +161,17 @@ def rows_content(rows: Rows) -> dict[str, Any]:
         "rows": [[_json_value(value) for value in row] for row in rows.rows],
         "truncated": rows.truncated,
     }
+
+
+def rows_csv(rows: Rows) -> str:
+    """Rows as CSV with a head, every figure of a number; NULL is an empty field, bytes are in hexadecimal."""
+    text = io.StringIO(newline="")
+    writer = csv.writer(text)
+    writer.writerow(rows.columns)
+    writer.writerows(
+        [value if isinstance(value, Decimal) else _json_value(value) for value in row] for row in rows.rows
+    )
+    return text.getvalue()
 
 
 def _json_value(value: Any) -> Any:

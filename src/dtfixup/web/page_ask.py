@@ -4,6 +4,7 @@
 out of the catalogue or the visitor's own upload, and queries through the guard.
 """
 
+from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any
 import gradio as gr
 
 from dtfixup.errors import DtFixupError, UploadError
-from dtfixup.sql.answer_view import remark, rows_content
+from dtfixup.sql.answer_view import remark, rows_content, rows_csv
 from dtfixup.sql.answers import Answer, Verdict
 from dtfixup.sql.guard import Rows
 from dtfixup.sql.links_view import Mark
@@ -193,8 +194,16 @@ def _ran(rows: Rows) -> Ran:
         tuple(tuple(_cell(value) for value in row) for row in content["rows"]),
         kinds,
         "" if chart is None else draw_chart(chart),
-        f'<p class="count" role="status">{told}</p>{_to_the_right(kinds)}',
+        f'<p class="count"><span role="status">{told}</span>{_download(rows)}</p>{_to_the_right(kinds)}',
     )
+
+
+def _download(rows: Rows) -> str:
+    """A link that holds the rows itself: no file of the server is opened for it."""
+    if not rows.rows:
+        return ""
+    text = b64encode(rows_csv(rows).encode("utf-8-sig")).decode()  # the mark tells spreadsheets that it is UTF-8
+    return f' <a href="data:text/csv;base64,{text}" download="rows.csv">Save as CSV</a>'
 
 
 def _cell(value: Any) -> Any:
