@@ -1,7 +1,9 @@
 """Diagrams and charts: well-formed, escaped, with everything in its place."""
 
 import datetime
+import re
 from decimal import Decimal
+from itertools import pairwise
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -77,7 +79,33 @@ def test_every_table_has_one_place(drawn: tuple[int, list[tuple[int, int]]]) -> 
     count, pairs = drawn
     schema = schema_of([["a"]] * count, [(2 * source + 1, 2 * target + 1) for source, target in pairs])
     assert sorted(neighbours_first(schema)) == list(range(count))
-    assert len(parsed(draw_schema(schema)).findall(".//rect")) == 2 * count
+    picture = parsed(draw_schema(schema))
+    assert len(picture.findall(".//rect")) == 2 * count
+    for drawing in picture.findall(".//svg"):
+        across, down = (float(drawing.get(name)) for name in ("width", "height"))
+        boxes = [tuple(float(box.get(name)) for name in ("x", "y", "width", "height")) for box in drawing.iter("rect")]
+        for path in drawing.iter("path"):
+            for x, y in points_of(path.get("d")):
+                assert 0 < x < across
+                assert 0 < y < down
+                behind = [box for box in boxes if box[0] < x < box[0] + box[2] and box[1] < y < box[1] + box[3]]
+                assert not behind, f"{path.get('d')} goes behind a table"
+
+
+def points_of(path: str) -> list[tuple[float, float]]:
+    """Points along a path of straight lines and cubic curves, its corners left out."""
+    found: list[tuple[float, float]] = []
+    last: list[tuple[float, float]] = []
+    for kind, numbers in re.findall(r"([MLC])([^MLC]+)", path):
+        values = [float(number) for number in re.split(r"[ ,]+", numbers.strip())]
+        places = [*last, *zip(values[::2], values[1::2], strict=True)]
+        for share in [step / 20 for step in range(1, 20)] if kind != "M" else []:
+            line = places
+            while len(line) > 1:  # de Casteljau
+                line = [tuple(a + share * (b - a) for a, b in zip(*two, strict=True)) for two in pairwise(line)]
+            found.append(line[0])
+        last = places[-1:]
+    return found
 
 
 def test_names_cannot_become_markup() -> None:

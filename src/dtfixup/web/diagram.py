@@ -88,7 +88,7 @@ def _near(schema: Schema) -> list[set[int]]:
 
 def _draw(schema: Schema, order: Sequence[int], measures: _Measures) -> str:
     boxes = _placed(schema, order, measures)
-    height = max(box.y + box.height for box in boxes.values()) + 12
+    height = max(box.y + box.height for box in boxes.values()) + _GAP
     across = min(measures.across, len(boxes))
     width = 2 * measures.margin + across * measures.box + (across - 1) * measures.between
     lines = [_line(schema, boxes, pair, measures, place) for place, pair in enumerate(schema.foreign_pairs)]
@@ -104,7 +104,7 @@ def _draw(schema: Schema, order: Sequence[int], measures: _Measures) -> str:
 
 def _placed(schema: Schema, order: Sequence[int], measures: _Measures) -> dict[int, _Box]:
     """Each table in a stack that is low so far and stands beside those of the tables it is tied to."""
-    depths = [12.0] * min(measures.across, len(order))
+    depths = [float(_GAP)] * min(measures.across, len(order))
     boxes: dict[int, _Box] = {}
     near = _near(schema)
     stacks: dict[int, int] = {}
@@ -186,5 +186,17 @@ def _line(schema: Schema, boxes: dict[int, _Box], pair: tuple[int, int], measure
         x = source.x + (measures.box if is_right else 0)
         end = target.x + (0 if is_right else measures.box)
         bend = measures.between * 0.6 * (1 if is_right else -1)
-        path = f"M{x:g},{ys:g} C{x + bend:g},{ys:g} {end - bend:g},{yt:g} {end:g},{yt:g}"
+        path = f"M{x:g},{ys:g}"
+        if passed := [box for box in boxes.values() if min(x, end) < box.x < max(x, end)]:
+            way = _way_through(passed, ys, yt) + 5 * (place % 3 - 1)  # lines through one gap lie side by side
+            near, far = (passed[0].x + (measures.box if is_far is is_right else 0) for is_far in (False, True))
+            path += f" C{x + bend:g},{ys:g} {near - bend:g},{way:g} {near:g},{way:g} L{far:g},{way:g}"
+            x, ys = far, way
+        path += f" C{x + bend:g},{ys:g} {end - bend:g},{yt:g} {end:g},{yt:g}"
     return f'<g class="reference"><path d="{path}">{title}</path><circle cx="{end:g}" cy="{yt:g}" r="3.5"/></g>'
+
+
+def _way_through(stack: Sequence[_Box], ys: float, yt: float) -> float:
+    """The height at which a line passes a stack of tables, above, between or below them: where the way is shortest."""
+    ways = [box.y - _GAP / 2 for box in stack] + [max(box.y + box.height for box in stack) + _GAP / 2]
+    return min(ways, key=lambda way: abs(ys - way) + abs(way - yt))
