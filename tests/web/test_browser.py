@@ -32,7 +32,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     log_run(folder / "runs" / "deep", "dt-fixup", 24, 1, [30.0, 70.0])
     log_run(folder / "runs" / "flat", "dt-fixup", 4, 1, [20.0, 40.0])
     (folder / "runs" / "odd.json").write_text("{")
-    options = ["--databases", str(folder / "databases.yaml"), "--samples", "false", "--runs", str(folder / "runs")]
+    options = ["--databases", str(folder / "databases.yaml"), "--runs", str(folder / "runs")]
     with serving(tiny_run(), folder / "temporary", *options) as running:
         yield running
 
@@ -110,6 +110,18 @@ def test_ask_sql_run_rows(visit: Visit) -> None:
     expect(page.locator("#chart .bars")).to_contain_text("Tom")
     page.locator("#sql").get_by_role("button", name="copy").click()
     until(lambda: "age > 0" in page.evaluate("navigator.clipboard.readText()"))
+
+
+def test_a_question_to_begin_with_is_asked_by_a_click(visit: Visit) -> None:
+    page = visit()
+    choose(page, "river ferry")
+    chip = page.locator(".chip").first
+    expect(chip).to_contain_text("?")
+    question = chip.inner_text()
+    chip.click()
+    expect(page.get_by_label("Question")).to_have_value(question)
+    expect(page.locator("#pieces")).to_contain_text(question.split()[-1].rstrip("?"))
+    expect(page.locator("#sql .cm-content")).to_contain_text("SELECT")
 
 
 def test_alternatives_can_be_chosen_and_history_recalls(visit: Visit) -> None:

@@ -200,7 +200,7 @@ class _AskTab:
             for trigger in (self.ask.click, self.question.submit)
         ]
         begun += [
-            example.click(lambda text: text, [example], [self.question], queue=False, **PRIVATE).then(
+            example.click(None, [example], [self.question], js="(text) => text", **PRIVATE).then(
                 self._ask, inputs, [*asked, *remembers], **PRIVATE
             )
             for example in self.examples
