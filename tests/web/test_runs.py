@@ -98,6 +98,8 @@ def test_the_tab_draws_the_chosen_runs(folder: Path) -> None:
     assert "DT-Fixup report" in report
     assert "input norm 2.3 × μ" in report
     assert "1.5" in report
+    assert "highest growth" in report
+    assert "highest gradient norm" not in report, "a column in which no run has anything"
     assert draw(runs, [], "accuracy") == draw(runs, None, None) == ["", "", ""]
     assert draw(runs, ["a"], "accuracy")[1] == ""
     assert "slope +0.04" in _checks(runs)

@@ -25,6 +25,7 @@ _WATCHED = {
     "alerts": "alerts",
 }
 """What the monitor of a run saw; docs/method.md says what it means."""
+_NONE = "-"
 _MOST_ALERTS = 5
 _EMPTY = (
     "There are no runs in this folder yet. Looked for are folders that a training run logs to, result files with a "
@@ -114,10 +115,14 @@ def _report(runs: Sequence[Run]) -> str:
     watched = [run for run in runs if any(name in run.metrics for name in _WATCHED) or run.alerts]
     if not watched:
         return ""
-    head = "".join(f"<th>{title}</th>" for title in _WATCHED.values())
+    figures = {name: [_figure(run, name) for run in watched] for name in _WATCHED}
+    figures = {name: found for name, found in figures.items() if set(found) != {_NONE}}
+    head = "".join(f"<th>{_WATCHED[name]}</th>" for name in figures)
     rows = "".join(
-        f"<tr><th>{escaped(run.name)}</th>" + "".join(f"<td>{_figure(run, name)}</td>" for name in _WATCHED) + "</tr>"
-        for run in watched
+        f"<tr><th>{escaped(run.name)}</th>"
+        + "".join(f"<td>{found[place]}</td>" for found in figures.values())
+        + "</tr>"
+        for place, run in enumerate(watched)
     )
     alerts = "".join(
         f"<li>{escaped(_place(run, alert))}: {escaped(str(alert.get('message', '')))}</li>"
@@ -138,7 +143,7 @@ def _figure(run: Run, name: str) -> str:
     if name == "alerts" and name not in run.metrics:
         return short_number(run.alert_count)
     value = finite(run.metrics.get(name))
-    return "-" if value is None else short_number(value)
+    return _NONE if value is None else short_number(value)
 
 
 def _checks(runs: Runs) -> str:
