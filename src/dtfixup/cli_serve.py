@@ -94,11 +94,13 @@ def _tell(address: str, settings: "Settings") -> None:
     out.print(f"open http://{shown}/{end}", markup=False)
     out.print(f"API  http://{shown}/api/v1/openapi.json", markup=False)
     if settings.token is not None:
-        out.print("The token is printed this once; programs send it as 'Authorization: Bearer TOKEN'.", markup=False)
+        out.print(
+            "The token is printed now and not again; programs send it as 'Authorization: Bearer TOKEN'.", markup=False
+        )
     if settings.is_open:
         from dtfixup.web.doorkeeper import own_names
 
         for name in own_names(settings):
-            out.print(f"  or http://{name}:{address.rpartition(':')[2]}/", markup=False)
+            out.print(f"  or http://{name}:{address.rpartition(':')[2]}/{end}", markup=False)
         out.print("Other machines can reach this server. It speaks plain HTTP: put TLS in front of it.", markup=False)
     out.print("Ctrl-C stops it.", markup=False)

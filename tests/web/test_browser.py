@@ -230,6 +230,63 @@ def test_rows_can_be_saved(visit: Visit) -> None:
     assert (name, float(share)) == ("Rex", 3 / 9.0), "every figure, where the table has six"
 
 
+def test_rows_belong_to_the_query_above_them(visit: Visit) -> None:
+    page = visit()
+    ask(page)
+    slow = "SELECT count(*) FROM pets a, pets b, pets c, pets d, pets e, pets f, pets g, pets h, pets i, pets j, pets k"
+    run(page, f"{slow}, pets l, pets m, pets n")
+    ask(page, "Show the names of all owners")
+    expect(page.locator("#pieces")).to_contain_text("owners")
+    page.wait_for_timeout(6000)  # the query would have ended, or been ended, by now
+    expect(page.locator("#ran")).not_to_contain_text("row")
+    expect(page.locator("#ran")).not_to_contain_text("Stopped")
+
+
+def test_the_last_of_two_quick_questions_is_answered(visit: Visit) -> None:
+    page = visit()
+    ask(page)
+    page.get_by_label("Question").fill("Show the city of each owner")
+    page.get_by_label("Question").press("Enter")
+    page.get_by_label("Question").fill("Which pets are there?")
+    page.get_by_label("Question").press("Enter")
+    expect(page.locator("#pieces")).to_contain_text("Which")
+
+
+def test_a_new_run_is_not_sorted_like_the_last(visit: Visit) -> None:
+    page = visit()
+    ask(page)
+    run(page, "SELECT name, age FROM pets WHERE age > 0 ORDER BY age")
+    first = page.locator("#rows [data-testid=cell-0-0] span")
+    expect(first).to_have_text("Rex")
+    page.locator("#rows [data-testid=header-1]").click()  # sorts, or opens the menu that does
+    run(page, "SELECT name, age FROM pets WHERE age > 0 ORDER BY age DESC")
+    expect(first).to_have_text("Tom")
+    expect(page.locator("#rows [data-testid=cell-1-0] span")).to_have_text("Rex")
+
+
+def test_large_numbers_are_exact(visit: Visit) -> None:
+    page = visit()
+    ask(page)
+    run(page, "SELECT 9223372036854775807 AS large FROM pets WHERE age = 7")
+    expect(page.locator("#rows")).to_contain_text("9223372036854775807")
+
+
+def test_the_first_query_can_be_had_back(visit: Visit) -> None:
+    page = visit()
+    ask(page)
+    editor = page.locator("#sql .cm-content")
+    expect(editor).to_contain_text("SELECT")
+    before = editor.text_content() or ""
+    if not page.locator("#choices").is_visible():  # open where the model is unsure
+        page.get_by_text("Alternatives").click()
+    editor.click()
+    page.keyboard.press("ControlOrMeta+a")
+    page.keyboard.insert_text("SELECT 1 FROM pets")
+    expect(page.locator("#choices input:checked")).to_have_count(0)  # none of them is in the editor
+    page.locator("#choices label").first.click()
+    expect(editor).to_have_text(before)
+
+
 def test_numbers_are_short_and_stand_to_the_right(visit: Visit) -> None:
     page = visit()
     ask(page)
@@ -314,6 +371,50 @@ def test_an_upload_is_asked_and_goes_with_its_visitor(visit: Visit, served: Serv
     until(lambda: served.uploads() == before)
 
 
+def test_a_damaged_file_costs_neither_the_last_one_nor_the_answer(visit: Visit, tmp_path: Path) -> None:
+    page = visit()
+    good = make_shop(tmp_path / "good.sqlite")
+    damaged = tmp_path / "damaged.sqlite"
+    damaged.write_bytes(good.read_bytes()[:100] + b"rubbish" * 1000)
+    page.locator("input[type=file]").set_input_files(good)
+    expect(page.get_by_label("Database")).to_have_value("good.sqlite (uploaded)")
+    ask(page)
+    expect(page.locator("#sql .cm-content")).to_contain_text("SELECT")
+    page.locator("input[type=file]").set_input_files(damaged)
+    expect(page.locator("#notice")).to_contain_text("amaged.sqlite")
+    expect(page.locator("#sql .cm-content")).to_contain_text("SELECT")
+    run(page, "SELECT name FROM pets WHERE age = 7")
+    expect(page.locator("#rows")).to_contain_text("Tom")
+
+
+def test_history_of_an_upload_that_is_gone_says_so(visit: Visit, tmp_path: Path) -> None:
+    page = visit()
+    for name in ("first", "second"):
+        page.locator("input[type=file]").set_input_files(make_shop(tmp_path / f"{name}.sqlite"))
+        expect(page.get_by_label("Database")).to_have_value(f"{name}.sqlite (uploaded)")
+        ask(page)
+        expect(page.locator("#sql .cm-content")).to_contain_text("SELECT")
+    page.get_by_text("History").click()
+    page.locator("#recall label").filter(has_text="first.sqlite").click()
+    expect(page.locator("#notice")).to_contain_text("first.sqlite is no longer here")
+    expect(page.get_by_label("Database")).to_have_value("second.sqlite (uploaded)")
+
+
+def test_the_form_for_the_token_lets_a_browser_in(browser: Browser, tmp_path: Path) -> None:
+    with serving(tiny_run(), tmp_path / "temporary", "--host", "0.0.0.0") as running:
+        url, _, token = running.url.partition("?token=")
+        context = browser.new_context()
+        page = context.new_page()
+        page.goto(url)
+        for given in ("wrong", token):
+            page.locator("input[name=token]").fill(given)
+            page.get_by_role("button").click()
+            if given == "wrong":
+                expect(page.get_by_role("alert")).to_contain_text("That is not the token")
+        expect(page.get_by_label("Question")).to_be_visible()
+        context.close()
+
+
 def test_other_files_are_refused(visit: Visit, served: Served, tmp_path: Path) -> None:
     page = visit()
     (tmp_path / "letter.db").write_text("Dear database,")
@@ -393,6 +494,12 @@ def test_training_runs_are_drawn(visit: Visit) -> None:
     page.get_by_role("option", name="training loss").click()
     expect(page.locator("#curves .legend")).to_contain_text("deep (dt-fixup, 24 layers) 0.3333")
     expect(page.locator("#run-problems")).to_contain_text("odd.json is not JSON")
+    page.get_by_role("tab", name="Ask").click()
+    page.get_by_role("tab", name="Training runs").click()
+    expect(page.get_by_label("Measure")).to_have_value("training loss")  # as it was left
+    expect(page.locator("#curves .legend")).to_contain_text("deep (dt-fixup, 24 layers) 0.3333")
+    page.locator("#runs").get_by_role("button", name="Clear").click()
+    expect(page.locator("#curves .legend")).to_have_count(0)
 
 
 def test_pages_of_other_sites_cannot_use_it(browser: Browser, served: Served) -> None:

@@ -219,3 +219,20 @@ def test_ticks_hold_everything(first: float, second: float) -> None:
 def test_text_is_clipped_and_escaped(text: str, most: int) -> None:
     assert len(clipped(text, most)) <= most
     parsed(f"<p title='{escaped(text)}'>{escaped(text)}</p>")
+
+
+def test_dates_along_an_axis_are_written_as_dates() -> None:
+    months = Rows(("month", "n"), [(f"2023-{month:02}", month) for month in range(1, 13)], False)
+    days = Rows(("day", "n"), [(datetime.date(2024, 1, day), day) for day in range(1, 20)], False)
+    for rows, first in ((months, "2023-01"), (days, "2024-01-01")):
+        chart = suggest_chart(rows)
+        assert chart is not None
+        assert chart.has_dates
+        written = texts(draw_chart(chart))
+        assert first in written
+        assert not any(text.startswith(("2023.", "2024.")) for text in written)
+        assert sum(text.startswith("20") for text in written) < 2 * len(rows.rows), "of many some, on a narrow screen"
+    years = suggest_chart(Rows(("year", "n"), [(year, 1) for year in range(1990, 2020)], False))
+    assert years is not None
+    assert not years.has_dates
+    assert "2000" in texts(draw_chart(years))

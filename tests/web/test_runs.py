@@ -284,7 +284,7 @@ def test_the_tab_waits_in_the_line_of_the_desk(folder: Path, catalogue: Catalogu
         opened = next(each["id"] for each in functions if each["targets"][0][1] == "select")
 
         def look() -> str:
-            body = {"fn_index": opened, "session_hash": "me", "data": []}
+            body = {"fn_index": opened, "session_hash": "me", "data": [[], None]}
             assert client.post("/gradio_api/queue/join", json=body).status_code == 200
             with client.stream("GET", "/gradio_api/queue/data", params={"session_hash": "me"}) as lines:
                 return next(line for line in lines.iter_lines() if "process_completed" in line)

@@ -46,7 +46,7 @@ _POLICY = (
 )
 _HEADERS = {
     "Content-Security-Policy": _POLICY,
-    "Referrer-Policy": "no-referrer",
+    "Referrer-Policy": "same-origin",  # with none at all, browsers say of our own form that it has no origin
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
     "Cross-Origin-Opener-Policy": "same-origin",
@@ -169,7 +169,8 @@ class Doorkeeper:
     def _welcome(self, scope: Scope) -> Response:
         response = RedirectResponse("/", 303)
         is_secure = scope.get("scheme") == "https"
-        response.set_cookie(_COOKIE, self._cookie or "", httponly=True, samesite="strict", secure=is_secure)
+        # Not strict: an address that is opened from a mail or a chat would lead to the form for ever.
+        response.set_cookie(_COOKIE, self._cookie or "", httponly=True, samesite="lax", secure=is_secure)
         return response
 
     def _too_large(self, scope: Scope, headers: Headers) -> Refusal | None:

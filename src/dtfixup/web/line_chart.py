@@ -25,18 +25,27 @@ class Line:
     """Beside the name in the legend."""
 
 
-def draw_lines(lines: Sequence[Line], *, across: str, up: str, is_doubling: bool = False) -> str:
+def draw_lines(
+    lines: Sequence[Line],
+    *,
+    across: str,
+    up: str,
+    is_doubling: bool = False,
+    marks: Sequence[tuple[float, str]] | None = None,
+) -> str:
     """The lines in one frame; `across` and `up` name the axes.
 
     Args:
         lines: those without a finite point are in the legend alone.
         is_doubling: each step across is a doubling.
+        marks: what to write along the axis and where, in place of round numbers: dates, say; of many, some are written.
     """
     finite = [(x, y) for line in lines for x, y in line.points if math.isfinite(x) and math.isfinite(y)]
     if not finite:
         return '<p class="note">There are no points to draw yet.</p>'
     frame = _Frame(finite, is_doubling)
-    drawn = for_both_widths(lambda width: _draw(lines, frame, width, across, up))
+    marks = [(x, _plain(x)) for x in frame.x_ticks] if marks is None else marks
+    drawn = for_both_widths(lambda width: _draw(lines, frame, width, across, up, marks))
     return f"{drawn}{_legend(lines)}"
 
 
@@ -61,7 +70,9 @@ class _Frame:
         return across, (y - self._y[0]) / (self._y[1] - self._y[0])
 
 
-def _draw(lines: Sequence[Line], frame: _Frame, width: str, across: str, up: str) -> str:
+def _draw(
+    lines: Sequence[Line], frame: _Frame, width: str, across: str, up: str, marks: Sequence[tuple[float, str]]
+) -> str:
     full, high = _SIZES[width]
     inner, tall = full - _LEFT - _RIGHT, high - _TOP - _BOTTOM
 
@@ -74,10 +85,11 @@ def _draw(lines: Sequence[Line], frame: _Frame, width: str, across: str, up: str
         _, place = at(frame.x_ticks[0], y)
         parts.append(f'<line class="grid" x1="{_LEFT}" x2="{full - _RIGHT}" y1="{place:.1f}" y2="{place:.1f}"/>')
         parts.append(f'<text class="tick end" x="{_LEFT - 8}" y="{place + 4:.1f}">{short_number(y)}</text>')
-    every = math.ceil(len(frame.x_ticks) / max(1, inner // 56))
-    for x in frame.x_ticks[::every]:
+    room = max(56, 9 * max(len(text) for _, text in marks))
+    every = math.ceil(len(marks) / max(1, inner // room))
+    for x, text in marks[::every]:
         place, _ = at(x, frame.y_ticks[0])
-        parts.append(f'<text class="tick middle" x="{place:.1f}" y="{high - _BOTTOM + 18}">{_plain(x)}</text>')
+        parts.append(f'<text class="tick middle" x="{place:.1f}" y="{high - _BOTTOM + 18}">{escaped(text)}</text>')
     for place, line in enumerate(lines):
         parts.append(_line(line, place, at))
     parts.append(f'<text class="axis end" x="{full - _RIGHT}" y="{high - 4}">{escaped(across)}</text>')

@@ -4,7 +4,7 @@ In: a `Counter`, and the folder of training runs where there is one. Out: Gradio
 Nothing of it is fetched from elsewhere: fonts are those of the visitor's machine, and pictures are our own.
 """
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -16,7 +16,7 @@ from dtfixup.sql.parser import MOST_CHARACTERS
 from dtfixup.web.answer_marks import COLOURS, laid_out
 from dtfixup.web.catalogue import Catalogue
 from dtfixup.web.page_ask import Counter, Ran, Shown, remembered, share_line, visitor_of
-from dtfixup.web.page_parts import PRIVATE
+from dtfixup.web.page_parts import PRIVATE, notice
 from dtfixup.web.page_runs import build_runs_tab
 from dtfixup.web.uploads import UploadStore
 
@@ -195,26 +195,34 @@ class _AskTab:
         page.load(self._choose, [self.database], chosen, **PRIVATE)
         self.database.change(self._choose, [self.database], chosen, **PRIVATE)
         inputs = [self.database, self.question, self.history]
-        begun: list[dict[str, Any]] = [
-            trigger(self._ask, inputs, [*asked, *remembers], **PRIVATE)
+        # Whoever asks or runs something while something else is under way means the last of it.
+        last = {**PRIVATE, "trigger_mode": "always_last"}
+        run = self.run.click(self._run, [self.database, self.sql], [*ran, self.more], **last)
+        begun: list[dict[str, Any]] = [run]
+        begun += [
+            trigger(self._ask, inputs, [*asked, *remembers], cancels=[run], **last)
             for trigger in (self.ask.click, self.question.submit)
         ]
         begun += [
             example.click(None, [example], [self.question], js="(text) => text", **PRIVATE).then(
-                self._ask, inputs, [*asked, *remembers], **PRIVATE
+                self._ask, inputs, [*asked, *remembers], cancels=[run], **last
             )
             for example in self.examples
         ]
-        begun.append(self.run.click(self._run, [self.database, self.sql], ran, **PRIVATE))
         # Not on every change: history chooses a database too, and shows an answer of it.
         self.database.input(self._clear, None, [self.question, *asked], cancels=begun, **PRIVATE)
         self.upload.upload(
             self._upload, [self.upload], [self.database, self.question, *asked], cancels=begun, **PRIVATE
         )
-        self.sql.input(None, None, [self.share], js="() => ''", **PRIVATE)
-        self.alternatives.input(self._pick, [self.alternatives, self.shares], [self.sql, self.share, *ran], **PRIVATE)
+        self.sql.input(None, None, [self.share, self.alternatives], js="() => ['', null]", **PRIVATE)
+        picked = [self.sql, self.share, *ran]
+        self.alternatives.input(self._pick, [self.alternatives, self.shares], picked, cancels=begun, **PRIVATE)
         self.recalled.input(
-            self._recall, [self.recalled, self.history], [self.question, self.database, *asked], **PRIVATE
+            self._recall,
+            [self.recalled, self.history],
+            [self.question, self.database, *asked, self.recalled],
+            cancels=begun,
+            **PRIVATE,
         )
 
     async def _choose(self, name: str, request: gr.Request) -> list[Any]:
@@ -229,8 +237,8 @@ class _AskTab:
             return gr.skip()
         path, visitor = Path(received), visitor_of(request)
         taken = await self.counter.upload(path, path.name, visitor)
-        if isinstance(taken, str):
-            return [gr.skip(), gr.skip(), *_asked(Shown("", "", notice=taken))]
+        if isinstance(taken, str):  # what is on the page stays there
+            return [gr.skip(), gr.skip(), taken, *[gr.skip()] * (len(_asked(Shown("", ""))) - 1)]
         name, label = taken
         choices = [(f"{label} (uploaded)", name), *_choices(self.counter.catalogue)]
         return [gr.update(choices=choices, value=name), *self._clear()]
@@ -243,8 +251,10 @@ class _AskTab:
         past = [(f"{old.question}  ·  {old.label}", str(place)) for place, old in enumerate(history)]
         return [*_asked(shown), history, gr.update(visible=True), gr.update(choices=past, value=None)]
 
-    async def _run(self, name: str, sql: str, request: gr.Request) -> list[Any]:
-        return _rows(await self.counter.run(name, sql or "", visitor_of(request)))
+    async def _run(self, name: str, sql: str, request: gr.Request) -> AsyncIterator[list[Any]]:
+        """Rows of before go at once, and with them how they were sorted; alternatives make room."""
+        yield [*_rows(Ran()), gr.update(open=False)]
+        yield [*_rows(await self.counter.run(name, sql or "", visitor_of(request))), gr.skip()]
 
     def _clear(self) -> list[Any]:
         """The question and all that was said to it: another database is chosen."""
@@ -253,9 +263,13 @@ class _AskTab:
     def _pick(self, sql: str, shares: dict[str, str]) -> list[Any]:
         return [laid_out(sql), share_line(shares.get(sql, "")), *_rows(Ran())]
 
-    def _recall(self, place: str, history: list[Shown]) -> list[Any]:
+    def _recall(self, place: str, history: list[Shown], request: gr.Request) -> list[Any]:
+        """An answer of before; it can be recalled again, so nothing stays chosen."""
         shown = history[int(place)]
-        return [shown.question, shown.database, *_asked(shown)]
+        if self.counter.is_there(shown.database, visitor_of(request)):
+            return [shown.question, shown.database, *_asked(shown), None]
+        gone = notice("error", f"{shown.label} is no longer here: upload the file again to ask it.")
+        return [shown.question, gr.skip(), *_asked(Shown("", "", notice=gone)), None]
 
 
 def _choices(catalogue: Catalogue) -> list[tuple[str, str]]:

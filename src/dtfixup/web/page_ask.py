@@ -30,6 +30,8 @@ from dtfixup.web.uploads import UploadStore
 
 MOST_HISTORY = 20
 _DECIMALS = 6
+_EXACT = 2**53
+"""Whole numbers up to this one are shown as they are; a browser knows those beyond it by their first figures."""
 
 
 @dataclass(frozen=True)
@@ -121,6 +123,14 @@ class Counter:
             return Ran(notice=notice("error", sentence_of(refusal_of(error, places))))
         return _ran(rows)
 
+    def is_there(self, name: str, visitor: str) -> bool:
+        """Whether a database can still be asked: uploads go."""
+        try:
+            self.find(name, visitor)
+        except DtFixupError:
+            return False
+        return True
+
     async def upload(self, received: Path, file_name: str, visitor: str) -> tuple[str, str] | str:
         """Name and label of the stored file, or why it was not taken."""
         try:
@@ -210,6 +220,8 @@ def _cell(value: Any) -> Any:
     """A value as the table shows it: a fraction with at most six decimals, counted from its first figure below 1."""
     if value is None:
         return "NULL"
+    if isinstance(value, int) and abs(value) > _EXACT:
+        return str(value)
     if isinstance(value, float):
         return round(value, _DECIMALS) if abs(value) >= 1 else float(f"{value:.{_DECIMALS}g}")
     return value

@@ -50,9 +50,9 @@ def build_runs_tab(desk: Desk, folder: Path, tab: gr.Tab) -> None:
     checks = gr.HTML(elem_id="depth-checks", padding=False)
     drawn = [curves, depths, report]
 
-    async def look() -> list[Any]:
+    async def look(names: list[str] | None, title: str | None) -> list[Any]:
         try:
-            return await desk.do(lambda: _shown(runs.read()))
+            return await desk.do(lambda: _shown(runs.read(), names or (), title))
         except DtFixupError as error:
             return [gr.skip(), gr.skip(), _refused(error, runs), *[gr.skip()] * (len(drawn) + 1)]
 
@@ -60,33 +60,37 @@ def build_runs_tab(desk: Desk, folder: Path, tab: gr.Tab) -> None:
         try:
             return await desk.do(lambda: _redrawn(runs.read(), names, title))
         except DtFixupError as error:
-            return [_refused(error, runs), *[gr.skip()] * len(drawn)]
+            return [gr.skip(), _refused(error, runs), *[gr.skip()] * len(drawn)]
 
-    tab.select(look, None, [chosen, measure, problems, *drawn, checks], **PRIVATE)
-    for control in (chosen, measure):
-        control.input(redraw, [chosen, measure], [problems, *drawn], **PRIVATE)
+    tab.select(look, [chosen, measure], [chosen, measure, problems, *drawn, checks], **PRIVATE)
+    # The cross that takes all runs away is no input to Gradio, but a change.
+    for event in (chosen.change, measure.input):
+        event(redraw, [chosen, measure], [measure, problems, *drawn], trigger_mode="always_last", **PRIVATE)
 
 
 def _refused(error: DtFixupError, runs: RunFolder) -> str:
     return notice("error", sentence_of(refusal_of(error, dict([runs.place]))))
 
 
-def _shown(runs: Runs) -> list[Any]:
-    """The tab as it opens: what can be chosen, the first measure of the first runs, and what could not be read."""
-    measures = runs.measures()
-    first = measures[0] if measures else None
-    names = [run.name for run in runs.runs if first is not None and run.points(first)][:_FIRST]
+def _shown(runs: Runs, names: Sequence[str] = (), measure: str | None = None) -> list[Any]:
+    """The tab as it opens: what was chosen before, else the first measure of the first runs; what could not be read."""
+    names = [run.name for run in runs.runs if run.name in names]
+    if not names:
+        measure = next(iter(runs.measures()), None)
+        names = [run.name for run in runs.runs if measure is not None and run.points(measure)][:_FIRST]
     return [
         gr.update(choices=[(run.title, run.name) for run in runs.runs], value=names),
-        gr.update(choices=measures, value=first),
-        _problems(runs),
-        *draw(runs, names, first),
+        *_redrawn(runs, names, measure),
         _checks(runs),
     ]
 
 
 def _redrawn(runs: Runs, names: Sequence[str] | None, measure: str | None) -> list[Any]:
-    return [_problems(runs), *draw(runs, names, measure)]
+    """Only what some chosen run has can be chosen to draw."""
+    measures = runs.measures(names or ())
+    if measure not in measures:
+        measure = next(iter(measures), None)
+    return [gr.update(choices=measures, value=measure), _problems(runs), *draw(runs, names, measure)]
 
 
 def _problems(runs: Runs) -> str:

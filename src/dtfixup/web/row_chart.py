@@ -20,6 +20,7 @@ _MOST_BARS = 30
 _LEAST_POINTS = 5
 _LONGEST_LABEL = 40
 _DATE = re.compile(r"\d{4}(-\d\d(-\d\d)?)?")
+_DAY_OR_MONTH = re.compile(r"\d{4}-\d\d")
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,11 @@ class Chart:
     values: tuple[float, ...]
     places: tuple[float, ...] | None
     """Where the points of a line stand; None for bars."""
+
+    @property
+    def has_dates(self) -> bool:
+        """Whether places are dates, which are written as they are; years are numbers."""
+        return all(_DAY_OR_MONTH.match(label) for label in self.labels)
 
 
 def suggest_chart(rows: Rows) -> Chart | None:
@@ -63,7 +69,9 @@ def draw_chart(chart: Chart) -> str:
     """Bars as text with a ground of colour, which fit any width; lines as SVG."""
     if chart.places is not None:
         line = Line(chart.up, tuple(zip(chart.places, chart.values, strict=True)))
-        return f'<figure class="rows-chart">{_caption(chart)}{draw_lines([line], across=chart.across, up="")}</figure>'
+        marks = list(zip(chart.places, chart.labels, strict=True)) if chart.has_dates else None
+        drawn = draw_lines([line], across=chart.across, up="", marks=marks)
+        return f'<figure class="rows-chart">{_caption(chart)}{drawn}</figure>'
     low, high = min(0.0, *chart.values), max(0.0, *chart.values)
     span = (high - low) or 1.0
     bars = "".join(

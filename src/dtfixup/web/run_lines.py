@@ -3,7 +3,7 @@
 In: `Run`, as `runs.py` reads it. Out: a measure against the epoch, or its last value against the number of layers.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any
@@ -55,11 +55,12 @@ class Runs:
     problems: tuple[str, ...] = ()
     """Sentences about what could not be read or was left out."""
 
-    def measures(self) -> list[str]:
-        """What can be drawn: measures of evaluations first."""
-        rows = [row for run in self.runs for row in run.evaluations]
+    def measures(self, names: Collection[str] | None = None) -> list[str]:
+        """What can be drawn of all runs, or of those with these names: measures of evaluations first."""
+        runs = [run for run in self.runs if names is None or run.name in names]
+        rows = [row for run in runs for row in run.evaluations]
         evaluated = dict.fromkeys(key for row in rows for key, value in row.items() if finite(value) is not None)
-        logged = [title for key, title in _LOGGED.items() if any(key in row for run in self.runs for row in run.steps)]
+        logged = [title for key, title in _LOGGED.items() if any(key in row for run in runs for row in run.steps)]
         return [key for key in evaluated if key not in _PLACES] + logged
 
 

@@ -62,7 +62,8 @@ class UploadStore:
         os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
 
     def take(self, received: Path, file_name: str, visitor: str) -> Upload:
-        """Move a received file into the store and read it; whatever is wrong with it, nothing of it stays."""
+        """Move a received file into the store and read it, in place of the visitor's last one; whatever is wrong with
+        it, nothing of it stays, and the last one does."""
         folder = self.folder / secrets.token_hex(16)
         try:
             source = self._checked(received)
@@ -78,6 +79,7 @@ class UploadStore:
         finally:
             self._discard(received)
         upload = Upload(f"upload-{folder.name}", label_of(file_name), visitor, folder, database)
+        self.forget(visitor)
         with self._lock:
             self._held[upload.name] = upload
         return upload
@@ -159,8 +161,7 @@ class UploadStore:
     def _make_room(self, visitor: str) -> None:
         """A visitor holds one file; where others hold all there may be, the one longest unused must go by itself."""
         self.purge()
-        self.forget(visitor)
-        if len(self._all()) >= self._settings.uploads:
+        if len([upload for upload in self._all() if upload.visitor != visitor]) >= self._settings.uploads:
             raise UploadError("as many uploaded files are held as may be: try again later")
 
     @staticmethod
