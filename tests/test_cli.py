@@ -193,3 +193,19 @@ def test_the_files_of_curves_are_a_list() -> None:
     spelled = _spelled_out(["sql", "curves", "--results", "a.json", "b-c.json", "--out", "x.png"])
     assert spelled == ["sql", "curves", "--results", '["a.json", "b-c.json"]', "--out", "x.png"]
     assert _spelled_out(["sql", "curves", "--out", "x.png"]) == ["sql", "curves", "--out", "x.png"]
+
+
+def test_a_path_that_cannot_be_written_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(SystemExit) as stop:
+        main(["report", "--results", str(tmp_path), "--out", str(tmp_path / "file" / "report")])
+    assert stop.value.code == 2
+    told = " ".join(capsys.readouterr().err.split())
+    assert "Not a directory. Name another file or folder" in told
+
+
+def test_a_table_of_nothing_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main(["reading", "table", "--results", str(tmp_path)])
+    assert stop.value.code == 2
+    assert "has no results of the ReClor experiments" in " ".join(capsys.readouterr().err.split())

@@ -122,16 +122,27 @@ def test_rows_are_saved(
     out, err = capsys.readouterr()
     assert len(out.splitlines()) == 1, "the query alone: rows are shown with --run"
     assert "rows.csv: 2 rows; there are more: raise --rows" in " ".join(err.split())
-    assert ask(QUESTION, "--csv", str(file), "--json") == 0
+    assert ask(QUESTION, "--csv", str(tmp_path / "other.csv"), "--json") == 0
     assert json.loads(capsys.readouterr().out)["result"]["rows"][0][0] == "Ilić"
-    converse(monkeypatch, [r"\s early.csv", QUESTION, r"\s", rf"\s {other}", rf"\s {tmp_path}"])
+    converse(monkeypatch, [r"\s early.csv", QUESTION, r"\s", rf"\s {other}", rf"\s {file}/x", rf"\s {tmp_path}"])
     assert ask() == ExitCode.ERROR
     assert other.read_bytes().decode() == text
     told = " ".join(capsys.readouterr().err.split())
-    for sentence in ("there is no query to run yet", "name a file", "cannot be written: Is a directory"):
+    for sentence in ("there is no query to run yet", "name a file", "cannot be written", "is there already"):
         assert sentence in told
     assert ask("--csv", str(file)) == ExitCode.ERROR
     assert "for one question" in capsys.readouterr().err
+
+
+def test_rows_are_never_written_over_the_database(
+    ask: Callable[..., int], ferry: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = ferry.read_bytes()
+    assert ask(QUESTION, "--csv", str(ferry)) == ExitCode.ERROR
+    converse(monkeypatch, [QUESTION, rf"\s {ferry}"])
+    assert ask() == ExitCode.ERROR
+    assert " ".join(capsys.readouterr().err.split()).count("is there already") == 2
+    assert ferry.read_bytes() == before
 
 
 def test_one_json_object(ask: Callable[..., int], capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,6 +1,7 @@
 """The command line: each verb is a typed function, and jsonargparse makes its options and help."""
 
 import json as json_text
+import os
 import re
 import sys
 import time
@@ -192,6 +193,15 @@ def main(arguments: list[str] | None = None) -> None:
         auto_cli(_VERBS, args=spelled, as_positional=False, parser_class=_Parser)
     except DtFixupError as error:
         Console(stderr=True).print(f"[bold red]error[/]: {escape(str(error))}", highlight=False, soft_wrap=True)
+        sys.exit(2)
+    except BrokenPipeError:  # whoever read the output has gone: nothing more can be said
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    except OSError as error:
+        if error.filename is None:
+            raise  # no file that somebody named
+        told = f"{error.filename}: {error.strerror}. Name another file or folder, or make room for this one"
+        Console(stderr=True).print(f"[bold red]error[/]: {escape(told)}", highlight=False, soft_wrap=True)
         sys.exit(2)
     except KeyboardInterrupt:
         sys.exit(130)

@@ -77,6 +77,8 @@ def ask(
     try:
         if csv is not None and question is None:
             raise ConfigError(r"--csv is for one question: give it, or at the prompt save rows by \s FILE")
+        if csv is not None:
+            _require_new(csv)
         session = _open(database, model, _Options(run, csv, json, explain, beam, rows, deadline), names, namespace)
         sys.exit(session.converse() if question is None else session.answer(question))
     except DtFixupError as error:
@@ -224,6 +226,7 @@ class _Session:
         from dtfixup.files import write_atomically
         from dtfixup.sql.answer_view import rows_csv
 
+        _require_new(file)
         try:
             write_atomically(file, lambda temporary: temporary.write_text(rows_csv(rows), "utf-8", newline=""))
         except OSError as error:
@@ -299,6 +302,7 @@ class _Session:
     def _save_last(self, file: str) -> None:
         if not file:
             raise ConfigError(r"\s saves the rows of the last query: name a file, as in \s rows.csv")
+        _require_new(Path(file))
         self._save(self._rows(self._require_last()), Path(file))
 
     def _require_last(self) -> str:
@@ -317,6 +321,12 @@ class _Session:
         self._show_sql(self._last)
         if self._options.run:
             self._run_last()
+
+
+def _require_new(file: Path) -> None:
+    """A file that is there may be the very database."""
+    if file.exists():
+        raise ConfigError(f"{file} is there already: name a file that is not, for the rows")
 
 
 def _code_of(answer: "Answer") -> ExitCode:

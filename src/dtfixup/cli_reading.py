@@ -234,9 +234,14 @@ def table(results: Path, png: Path | None = None, curves: Path | None = None, ma
     from dtfixup.experiments.reclor_table import draw_training, show_tables, summarise, write_markdown
     from dtfixup.experiments.sweep import read_sweep
 
-    show_tables(read_sweep(results), _console)
+    found = read_sweep(results)
+    if not found:
+        raise ConfigError(
+            f"{results} has no results of the ReClor experiments: run dtfixup reading depth --out {results}"
+        )
+    show_tables(found, _console)
     if png is not None:
-        _console.print(f"picture: {summarise(read_sweep(results)).draw(png)}")
+        _console.print(f"picture: {summarise(found).draw(png)}")
     if curves is not None:
         _console.print(f"picture: {draw_training(results, curves)}")
     if markdown is not None:

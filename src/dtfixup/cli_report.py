@@ -31,10 +31,13 @@ def report(
     """
     from dtfixup.experiments.cells import Budget
     from dtfixup.experiments.report import build_report
+    from dtfixup.experiments.smoke import ENCODER
     from dtfixup.sql.dataset import open_dataset
 
     if budget not in set(Budget):
         raise ConfigError(f"there is no budget {budget!r}: choose one of {', '.join(Budget)}")
+    if budget == Budget.SMOKE:
+        encoder = encoder or ENCODER
     page, text = build_report(
         results,
         out,
