@@ -3,7 +3,7 @@
 `python benchmarks/finetune.py [--data SPIDER] [--databases NAME ...] [--model DIR] [--json FILE]`. Without `--data`,
 the bundled databases with a quarter of their 40 questions held out; with it, databases of Spider's dev split, a fifth
 held out, those with the most questions by default. Two minutes each on two cores. A file that is there already keeps
-the databases that were measured on the same model by the same settings, and gets the others.
+its runs, and gets those of databases that were not yet measured on this model.
 """
 
 import argparse
@@ -43,7 +43,9 @@ def main() -> None:
     dataset = open_dataset(options.data or sample_folder())
     weights = weights_file(options.model or default_model())
     hold_out = 0.2 if options.data else 0.25
-    known = known_runs(options.json, file_sha256(weights))
+    runs: list[dict[str, Any]] = read_json(options.json)["runs"] if options.json and options.json.is_file() else []
+    model = file_sha256(weights)
+    known = {run["database"]: run for run in runs if run.get("model_sha256") == model}
     splits = ["dev"] if options.data else ["train", "dev"]
     examples = [each for split in splits for each in dataset.split(split)]
     counts = Counter(example.database for example in examples)
@@ -52,15 +54,10 @@ def main() -> None:
         if database not in known:
             pairs = [[each.question, each.query] for each in examples if each.database == database]
             known[database] = run_one(dataset.database_file(database), pairs, weights, hold_out)
+            runs.append(known[database])
             if options.json:
-                write_json(options.json, {"name": "sql-finetune", "runs": list(known.values())})
+                write_json(options.json, {"name": "sql-finetune", "runs": runs})
     Console().print(table([known[database] for database in asked]))
-
-
-def known_runs(file: Path | None, model: str) -> dict[str, dict[str, Any]]:
-    """The runs of a file on this model, by database."""
-    runs = read_json(file)["runs"] if file is not None and file.is_file() else []
-    return {run["database"]: run for run in runs if run.get("model_sha256") == model}
 
 
 def run_one(database: Path, rows: list[list[str]], weights: Path, hold_out: float) -> dict[str, Any]:
@@ -79,12 +76,7 @@ def run_one(database: Path, rows: list[list[str]], weights: Path, hold_out: floa
         command = f"dtfixup sql finetune --pairs FILE --database FILE --out DIR --seed {_SEED} --hold-out {hold_out}"
         data_hash = opened.pairs.data_hash
         record = provenance("sql-finetune", command, started, seed=_SEED, encoder="minilm", data_hash=data_hash)
-        return {
-            **record,
-            "database": database.stem,
-            "model_sha256": file_sha256(weights),
-            "metrics": {**run.metrics, "kept_tuned": float(run.kept_tuned)},
-        }
+        return {**record, "database": database.stem, "model_sha256": file_sha256(weights), "metrics": {**run.metrics}}
 
 
 def table(runs: list[dict[str, Any]]) -> Table:

@@ -186,22 +186,24 @@ class _Parser(ArgumentParser):
         super().error(start + said + options, ex)
 
 
+def _fail(told: str) -> NoReturn:
+    Console(stderr=True).print(f"[bold red]error[/]: {escape(told)}", highlight=False, soft_wrap=True)
+    sys.exit(2)
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Entry point of `dtfixup`."""
     try:
         spelled = _spelled_out(sys.argv[1:] if arguments is None else arguments)
         auto_cli(_VERBS, args=spelled, as_positional=False, parser_class=_Parser)
     except DtFixupError as error:
-        Console(stderr=True).print(f"[bold red]error[/]: {escape(str(error))}", highlight=False, soft_wrap=True)
-        sys.exit(2)
+        _fail(str(error))
     except BrokenPipeError:  # whoever read the output has gone: nothing more can be said
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except OSError as error:
         if error.filename is None:
             raise  # no file that somebody named
-        told = f"{error.filename}: {error.strerror}. Name another file or folder, or make room for this one"
-        Console(stderr=True).print(f"[bold red]error[/]: {escape(told)}", highlight=False, soft_wrap=True)
-        sys.exit(2)
+        _fail(f"{error.filename}: {error.strerror}. Name another file or folder, or make room for this one")
     except KeyboardInterrupt:
         sys.exit(130)

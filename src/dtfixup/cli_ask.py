@@ -108,6 +108,10 @@ class _Options:
     rows: int
     deadline: float
 
+    @property
+    def needs_rows(self) -> bool:
+        return self.run or self.csv is not None
+
 
 def _open(
     database: str, model: Path | None, options: _Options, names: Path | None, namespace: str | None
@@ -162,7 +166,7 @@ class _Session:
         if self._options.json:
             return self._answer_json(answer, code)
         self._show(answer)
-        if answer.sql is not None and (self._options.run or self._options.csv is not None):
+        if answer.sql is not None and self._options.needs_rows:
             self._take(self._rows(answer.sql))
         return code
 
@@ -170,7 +174,7 @@ class _Session:
         from dtfixup.sql.answer_view import rows_content
 
         content = answer.to_json()
-        if answer.sql is not None and (self._options.run or self._options.csv is not None):
+        if answer.sql is not None and self._options.needs_rows:
             try:
                 rows = self._rows(answer.sql)
                 if self._options.csv is not None:
@@ -226,7 +230,6 @@ class _Session:
         from dtfixup.files import write_atomically
         from dtfixup.sql.answer_view import rows_csv
 
-        _require_new(file)
         try:
             write_atomically(file, lambda temporary: temporary.write_text(rows_csv(rows), "utf-8", newline=""))
         except OSError as error:

@@ -22,7 +22,7 @@ from dtfixup.sql.presets import SqlSpConfig, minilm, paper, smoke
 
 WARMUPS = {Warmup.NONE: 0.0, Warmup.SHORT: 0.02, Warmup.FULL: 0.1}
 """What a strategy asks of the schedule, as a share of the updates."""
-CURVES = frozenset((strategy, layers) for strategy in ("standard", "dt-fixup") for layers in (2, 8, 24))
+CURVES = tuple((strategy, layers) for layers in (2, 8, 24) for strategy in ("standard", "dt-fixup"))
 """Strategies and depths whose curves are drawn (figure 2)."""
 CURVE_EVERY = 2
 """Epochs between two evaluations of them; others have few on the way, since one takes as long as 200 updates."""

@@ -17,8 +17,7 @@ LEVEL = 60.0
 
 def curve_cells(budget: Budget) -> list[Cell]:
     """The depths that have three seeds."""
-    by_depth = sorted(CURVES, key=lambda each: (each[1], each[0] != "standard"))
-    return [depth_cell(budget, strategy, layers, SEEDS[layers]) for strategy, layers in by_depth]
+    return [depth_cell(budget, strategy, layers, SEEDS[layers]) for strategy, layers in CURVES]
 
 
 def epochs_to(curve: Iterable[Mapping[str, Any]], level: float = LEVEL, metric: str = "exact") -> float | None:

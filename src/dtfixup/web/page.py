@@ -237,8 +237,8 @@ class _AskTab:
             return gr.skip()
         path, visitor = Path(received), visitor_of(request)
         taken = await self.counter.upload(path, path.name, visitor)
-        if isinstance(taken, str):  # what is on the page stays there
-            return [gr.skip(), gr.skip(), taken, *[gr.skip()] * (len(_asked(Shown("", ""))) - 1)]
+        if isinstance(taken, str):
+            return {self.notice: taken}  # all else on the page stays as it is
         name, label = taken
         choices = [(f"{label} (uploaded)", name), *_choices(self.counter.catalogue)]
         return [gr.update(choices=choices, value=name), *self._clear()]
