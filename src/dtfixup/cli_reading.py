@@ -211,7 +211,8 @@ def depth(
     """
     from dtfixup.experiments.reading_run import ReadingSource
     from dtfixup.experiments.reclor import Part, runs_of
-    from dtfixup.experiments.sweep import run_sweep
+    from dtfixup.experiments.reclor_table import show_tables
+    from dtfixup.experiments.sweep import read_sweep, run_sweep
     from dtfixup.reading.presets import PRESETS
 
     if part not in set(Part):
@@ -219,7 +220,7 @@ def depth(
     base = settings_from(PRESETS, preset, fields, {})
     runs = runs_of(part, ReadingSource(data), base=base, seeds=seeds, command=this_command())
     run_sweep(runs, out, work=work, budget_seconds=budget_seconds, keep_weights=keep_weights)
-    table(out)
+    show_tables(read_sweep(out), _console)
 
 
 def table(results: Path, png: Path | None = None, curves: Path | None = None, markdown: Path | None = None) -> None:

@@ -258,7 +258,8 @@ def test_a_folder_of_tuning_alone_has_its_table(results: Path, tmp_path: Path) -
 def test_an_empty_folder_is_an_error(what: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["reading", "table", "--results", str(tmp_path), f"--{what}", str(tmp_path / "x")])
-    assert "no finished run of main or depth" in " ".join(capsys.readouterr().err.split())
+    assert "has no results of the ReClor experiments" in " ".join(capsys.readouterr().err.split())
+    assert not (tmp_path / "x").exists()
 
 
 def test_one_command_trains_what_is_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
