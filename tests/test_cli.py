@@ -3,14 +3,17 @@
 import json
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 from matplotlib import image
 
 from dtfixup.cli import _spelled_out, main
-from dtfixup.experiments import side_by_side
+from dtfixup.cli_options import show_result
+from dtfixup.experiments import side_by_side, sweep
 from dtfixup.experiments.kinship_demo import DemoConfig
+from dtfixup.experiments.sweep import Outcome, Run, State
 from dtfixup.sql.dataset import open_dataset
 from dtfixup.sql.sample import sample_folder
 
@@ -42,6 +45,9 @@ def test_check_prints_writes_and_draws(tmp_path: Path, capsys: pytest.CaptureFix
         (["check", "--strategies", "magic"], "there is no strategy 'magic'"),
         (["check", "--encoder", "no-such-encoder"], "hf download no-such-encoder"),
         (["check", "--encoder", "[/x]"], "the encoder '[/x]' is not on this machine"),
+        (["demo", "--steps", "0"], "steps and layers are 1 or more each; got 0 and 24"),
+        (["report", "--agreement", "no.md"], "no.md is not there: give --agreement another path, or leave it out"),
+        (["report", "--beams", "no/runs"], "no/runs is not there: give --beams another path"),
     ],
 )
 def test_bad_input_says_what_to_do_and_exits_with_2(
@@ -51,6 +57,11 @@ def test_bad_input_says_what_to_do_and_exits_with_2(
         main(arguments)
     assert stop.value.code == 2
     assert message in " ".join(capsys.readouterr().err.split())
+
+
+def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["--version"])
+    assert capsys.readouterr().out == f"dtfixup {version('dtfixup')}\n"
 
 
 def test_an_unknown_option_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
@@ -187,6 +198,54 @@ def test_evaluate_needs_something_to_evaluate(
     with pytest.raises(SystemExit):
         main(["sql", "evaluate", "--data", str(sample_folder()), *options])
     assert message in " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["How many?", "--run", "--database", "a.db", "--beam=3"],
+        ["--run", "How many?", "--database", "a.db", "--beam=3"],
+        ["--run", "--database", "a.db", "How many?", "--beam=3"],
+        ["--run", "--database", "a.db", "--beam=3", "How many?"],
+        ["--run", "true", "--database", "a.db", "--beam=3", "--question", "How many?"],
+    ],
+)
+def test_a_question_may_stand_anywhere(words: list[str]) -> None:
+    spelled = _spelled_out(["sql", "ask", *words])
+    assert sorted(spelled[2:]) == sorted(["--question", "How many?", "--run", "true", "--database", "a.db", "--beam=3"])
+    assert spelled[spelled.index("--question") + 1] == "How many?"
+    assert spelled[spelled.index("--run") + 1] == "true"
+
+
+def test_two_questions_are_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main(["sql", "ask", "How many?", "--database", "a.db", "And when?"])
+    assert stop.value.code == 2
+    assert "And when?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("verb", ["reproduce", "depth"])
+def test_a_sweep_that_was_stopped_ends_as_ctrl_c_does(
+    verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def begin_and_stop(runs: list[Run], *_: object, **__: object) -> list[Outcome]:
+        return [Outcome(run, State.LEFT, began=1.0) for run in runs]
+
+    monkeypatch.setattr(sweep, "run_sweep", begin_and_stop)
+    example = {"context": "It rains.", "question": "Does it?", "answers": ["Yes.", "No."], "label": 0}
+    for split in ("train", "val"):
+        (tmp_path / f"{split}.json").write_text(json.dumps([{**example, "id_string": split}]))
+    data = ["--out", str(tmp_path / "out"), "--reclor" if verb == "reproduce" else "--data", str(tmp_path)]
+    with pytest.raises(SystemExit) as stop:
+        main([*(["reproduce", "reclor-main"] if verb == "reproduce" else ["reading", "depth"]), *data])
+    assert stop.value.code == 130
+
+
+def test_a_run_that_was_stopped_ends_as_ctrl_c_does(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        show_result({}, tmp_path, None)
+    assert stop.value.code == 130
+    assert capsys.readouterr().out == ""
 
 
 def test_the_files_of_curves_are_a_list() -> None:

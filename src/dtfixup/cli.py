@@ -1,10 +1,12 @@
 """The command line: each verb is a typed function, and jsonargparse makes its options and help."""
 
 import json as json_text
+import math
 import os
 import re
 import sys
 import time
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -24,6 +26,7 @@ from dtfixup import (
     cli_sql,
     cli_train,
 )
+from dtfixup.cli_options import STOPPED
 from dtfixup.errors import ConfigError, DtFixupError
 from dtfixup.files import write_json
 
@@ -72,6 +75,8 @@ def demo(out: Path = Path("out/demo"), seed: int = 0, steps: int = 1100, layers:
     from dtfixup.experiments.kinship_demo import DemoConfig
     from dtfixup.experiments.side_by_side import show_demo
 
+    if steps < 1 or layers < 1:
+        raise ConfigError(f"steps and layers are 1 or more each; got {steps} and {layers}")
     tune_steps = max(1, 3 * steps // 11)  # the default's share, 300 of 1,100
     show_demo(DemoConfig(seed=seed, steps=steps, tune_steps=tune_steps, layers=layers), out)
 
@@ -155,13 +160,32 @@ def _listed(rest: list[str], option: str) -> list[str]:
     return [*rest[:first], json_text.dumps(rest[first:last]), *rest[last:]]
 
 
+def _with_main_option(verb: tuple[str, ...], rest: list[str]) -> list[str]:
+    """The words that are no option's value, wherever they stand, as the value of the verb's main option."""
+    loose: list[str] = []
+    kept: list[str] = []
+    room = 0.0  # values that the last option still takes
+    for word in rest:
+        name, has_value, _ = word.partition("=")
+        if word.startswith("-"):
+            is_flag = name in _FLAGS.get(verb, set())
+            room = 0 if has_value or is_flag else math.inf if name == _LISTS.get(verb) else 1
+            kept.append(word)
+        elif room >= 1 or (word in ("true", "false") and kept and kept[-1] in _FLAGS.get(verb, set())):
+            room -= 1
+            kept.append(word)
+        else:
+            loose.append(word)
+    return [_MAIN_OPTION[verb], *loose, *kept] if loose else kept
+
+
 def _spelled_out(arguments: list[str]) -> list[str]:
     """Options as jsonargparse knows them: the name of a verb's main option and the `true` of a flag may be left out,
     words may be joined by hyphens, and some names are ours."""
     words = 1 if arguments and callable(_VERBS.get(arguments[0])) else 2
     verb, rest = tuple(arguments[:words]), arguments[words:]
-    if verb in _MAIN_OPTION and rest and not rest[0].startswith("-"):
-        rest = [_MAIN_OPTION[verb], *rest]
+    if verb in _MAIN_OPTION:
+        rest = _with_main_option(verb, rest)
     if verb in _LISTS:
         rest = _listed(rest, _LISTS[verb])
     spelled = []
@@ -194,7 +218,11 @@ def _fail(told: str) -> NoReturn:
 def main(arguments: list[str] | None = None) -> None:
     """Entry point of `dtfixup`."""
     try:
-        spelled = _spelled_out(sys.argv[1:] if arguments is None else arguments)
+        given = sys.argv[1:] if arguments is None else arguments
+        if given == ["--version"]:
+            print(f"dtfixup {version('dtfixup')}")
+            return
+        spelled = _spelled_out(given)
         auto_cli(_VERBS, args=spelled, as_positional=False, parser_class=_Parser)
     except DtFixupError as error:
         _fail(str(error))
@@ -206,4 +234,4 @@ def main(arguments: list[str] | None = None) -> None:
             raise  # no file that somebody named
         _fail(f"{error.filename}: {error.strerror}. Name another file or folder, or make room for this one")
     except KeyboardInterrupt:
-        sys.exit(130)
+        sys.exit(STOPPED)

@@ -16,6 +16,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from dtfixup import cli_options
+
 if TYPE_CHECKING:
     from dtfixup.experiments.sql_finetune import FinetuneRun, Finetuning
     from dtfixup.sql.opened import OpenedDatabase
@@ -30,7 +32,7 @@ class ExitCode(IntEnum):
     TUNED = 0
     NOT_BETTER = 3
     """The run finished, and the model to use is the one it began with."""
-    STOPPED = 130
+    STOPPED = cli_options.STOPPED
 
 
 def finetune(
@@ -74,7 +76,6 @@ def finetune(
     """
     # On a machine with other work too, threads that wait for each other by spinning take most of the time.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    from dtfixup.cli_options import given
     from dtfixup.experiments import sql_finetune
     from dtfixup.sql.finetuning import FinetuneConfig, Keep
     from dtfixup.sql.names import read_names
@@ -91,7 +92,7 @@ def finetune(
             "update": {"learning_rate": learning_rate},
         },
     }
-    config = changed(FinetuneConfig(), given(chosen))
+    config = changed(FinetuneConfig(), cli_options.given(chosen))
     console = Console(stderr=True)
     known = None if names is None else read_names(names)
     opened = sql_finetune.open_finetuning(

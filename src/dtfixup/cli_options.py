@@ -15,6 +15,8 @@ from dtfixup.files import cache_folder, read_json, write_json
 ConfigT = TypeVar("ConfigT")
 POOL = 40_000
 """Made-up examples that epochs choose from."""
+STOPPED = 130
+"""Exit code of a command that was stopped, as a shell has it after Ctrl-C."""
 
 
 def settings_from(
@@ -35,9 +37,14 @@ def this_command() -> str:
 
 
 def show_result(metrics: Mapping[str, float], folder: Path, copy: Path | None) -> None:
-    """The metrics of a finished run, and where its files are; `copy` gets the result file too."""
+    """The metrics of a finished run, and where its files are; `copy` gets the result file too.
+
+    A run without metrics was stopped, and so ends the command.
+    """
     from dtfixup.experiments.provenance import RESULT
 
+    if not metrics:
+        sys.exit(STOPPED)
     console = Console()
     for name, value in metrics.items():
         console.print(f"{name:32} {value:g}")

@@ -1,6 +1,7 @@
 """The verbs of `dtfixup reading`: typed functions, and jsonargparse makes their options."""
 
 import json as json_text
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -8,7 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from dtfixup.cli_options import settings_from, show_result, this_command
+from dtfixup.cli_options import STOPPED, settings_from, show_result, this_command
 from dtfixup.errors import ConfigError
 from dtfixup.files import read_json, write_atomically, write_json
 
@@ -93,8 +94,7 @@ def train(
     }
     settings = settings_from(PRESETS, preset, fields, chosen)
     run = train_reading(settings, data, out, name="reading-train", command=this_command(), resume=resume)
-    if run.metrics:
-        show_result(run.metrics, out, result)
+    show_result(run.metrics, out, result)
 
 
 def evaluate(model: Path, data: Path, split: str = "val", json: Path | None = None) -> None:
@@ -219,8 +219,10 @@ def depth(
         raise ConfigError(f"there is no part {part!r}: choose one of {', '.join(Part)}")
     base = settings_from(PRESETS, preset, fields, {})
     runs = runs_of(part, ReadingSource(data), base=base, seeds=seeds, command=this_command())
-    run_sweep(runs, out, work=work, budget_seconds=budget_seconds, keep_weights=keep_weights)
+    outcomes = run_sweep(runs, out, work=work, budget_seconds=budget_seconds, keep_weights=keep_weights)
     show_tables(read_sweep(out), _console)
+    if any(each.was_stopped for each in outcomes):
+        sys.exit(STOPPED)
 
 
 def table(results: Path, png: Path | None = None, curves: Path | None = None, markdown: Path | None = None) -> None:

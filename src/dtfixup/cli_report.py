@@ -7,6 +7,7 @@ from rich.console import Console
 from dtfixup.errors import ConfigError
 
 _console = Console()
+_AGREEMENT = Path("docs/agreement.md")
 
 
 def report(
@@ -14,7 +15,7 @@ def report(
     out: Path = Path("report"),
     data: Path | None = None,
     beams: Path | None = None,
-    agreement: Path = Path("docs/agreement.md"),
+    agreement: Path | None = None,
     budget: str = "gpu",
     encoder: str | None = None,
 ) -> None:
@@ -25,7 +26,7 @@ def report(
         out: Folder for index.html, report.md and the pictures.
         data: Spider, as downloaded, to show the text of errors; such a page is for your own eyes.
         beams: Folder in which the runs' beams.jsonl are looked for; runs in the folder of the results by default.
-        agreement: Markdown file that says where the results agree with the paper; left out if it does not exist.
+        agreement: Markdown file that says where the results agree with the paper; docs/agreement.md if it exists.
         budget: Whose runs to show: smoke, gpu or paper.
         encoder: Encoder of the runs, if it is not the budget's own.
     """
@@ -36,6 +37,9 @@ def report(
 
     if budget not in set(Budget):
         raise ConfigError(f"there is no budget {budget!r}: choose one of {', '.join(Budget)}")
+    for option, given in (("agreement", agreement), ("beams", beams)):
+        if given is not None and not given.exists():
+            raise ConfigError(f"{given} is not there: give --{option} another path, or leave it out")
     if budget == Budget.SMOKE:
         encoder = encoder or ENCODER
     page, text = build_report(
@@ -43,7 +47,7 @@ def report(
         out,
         dataset=None if data is None else open_dataset(data),
         beams=results / "runs" if beams is None else beams,
-        agreement=agreement,
+        agreement=agreement or _AGREEMENT,
         budget=Budget(budget),
         encoder=encoder,
     )

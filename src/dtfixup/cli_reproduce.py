@@ -1,6 +1,7 @@
 """The verb `dtfixup reproduce`: every table and figure, by name."""
 
 import hashlib
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -8,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from rich.console import Console
 from rich.table import Table
 
-from dtfixup.cli_options import POOL, open_data, this_command
+from dtfixup.cli_options import POOL, STOPPED, open_data, this_command
 from dtfixup.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -76,9 +77,9 @@ def reproduce(
         if budget_seconds is not None or mps:
             raise ConfigError("budget_seconds and mps are for the local engine: leave them out with ray")
         gpus = None if at_once == 1 else 1 / at_once
-        run_on_ray(runs, out, work=work, gpus=gpus, keep_weights=keep_weights)
+        outcomes = run_on_ray(runs, out, work=work, gpus=gpus, keep_weights=keep_weights)
     else:
-        run_sweep(
+        outcomes = run_sweep(
             runs,
             out,
             work=work,
@@ -87,6 +88,8 @@ def reproduce(
             mps=mps,
             keep_weights=keep_weights,
         )
+    if any(each.was_stopped for each in outcomes):
+        sys.exit(STOPPED)
     if "spider-errors" in wanted:
         _classify_errors(chosen, sources, spider, out, work or out / "runs", seeds)
 

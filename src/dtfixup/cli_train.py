@@ -96,8 +96,7 @@ def train(
     needed = [*split_names(settings.splits), *(() if settings.hold_out else ("dev",))]
     prepared = open_data(data, settings.encoder, needed, synthetic=POOL if settings.synthetic else 0)
     run = train_sql(settings, prepared, out, name="sql-train", command=this_command(), resume=resume)
-    if run.metrics:
-        show_result(run.metrics, out, result)
+    show_result(run.metrics, out, result)
 
 
 def predict(

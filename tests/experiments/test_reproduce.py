@@ -28,6 +28,7 @@ from dtfixup.experiments.sweep import read_results
 from dtfixup.files import read_json
 from dtfixup.fixup import STRATEGIES, MuChoice
 from dtfixup.reading.examples import read_data
+from dtfixup.reading.presets import ReadingRunConfig
 from dtfixup.reading.presets import minilm as minilm_reading
 from dtfixup.reading.presets import paper as paper_reading
 from dtfixup.sql.dataset import open_dataset
@@ -274,12 +275,18 @@ def test_what_is_not_there_is_an_error(sources: Sources) -> None:
     assert needs(["init-peers"], Budget.GPU) == (True, True)
 
 
-def test_the_cost_is_what_was_measured() -> None:
-    """Within a fifth, for the run that had the GPU for itself."""
-    measured = read_json(RESULTS / "sql-batch16-seed1.json")
-    assert expected_seconds(from_json(SqlSpConfig, measured["config"])) == pytest.approx(
-        measured["wall_seconds"], rel=0.2
-    )
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("sql-batch16-seed1", SqlSpConfig),
+        ("reclor-main-dt-fixup-n4-seed5", ReadingRunConfig),
+        ("reclor-depth-dt-fixup-n8-seed2", ReadingRunConfig),
+    ],
+)
+def test_the_cost_is_what_was_measured(name: str, kind: type[SqlSpConfig | ReadingRunConfig]) -> None:
+    """Within a fifth, for runs that had the GPU for themselves."""
+    measured = read_json(RESULTS / f"{name}.json")
+    assert expected_seconds(from_json(kind, measured["config"])) == pytest.approx(measured["wall_seconds"], rel=0.2)
 
 
 def test_the_cost_of_what_is_there_is_not_left(sources: Sources) -> None:
@@ -298,6 +305,8 @@ def test_words_of_the_command_line() -> None:
         "reproduce", "--names", '["spider-main", "mu-choice"]', "--at_once", "2", "--mps", "true",
         "--reclor", "/secret",
     ]  # fmt: skip
+    assert _spelled_out(["reproduce", *words[3:6], "spider-main", "mu-choice", *words[6:]]) == _spelled_out(words)
+    assert _spelled_out(["reproduce", "--mps", "spider-main", "--names=x"])[1:3] == ["--names", '["spider-main"]']
     assert without_paths(words)[-1] == "DIR"
     assert _spelled_out(["check", "--depths", "2"]) == ["check", "--depths", "2"]
 

@@ -158,6 +158,7 @@ def test_a_stop_ends_the_sweep_and_says_what_is_left(trained: Trained, tmp_path:
     stopped = trained.run(4, train=lambda folder, resume: None)
     outcomes, shown = sweep([trained.run(2, seconds=20.0), stopped, trained.run(8, cost=3.0)], tmp_path)
     assert [each.state for each in outcomes] == [State.FINISHED, State.LEFT, State.WAITING]
+    assert [each.was_stopped for each in outcomes] == [False, True, False]
     assert not (tmp_path / "toy-n4-seed1.json").exists()
     assert "2 runs are left, about 80 s: the same command goes on with them" in shown
 
@@ -174,6 +175,7 @@ def test_what_does_not_fit_into_the_time_is_not_started(trained: Trained, tmp_pa
     assert "1 runs are left, about 200 s" in shown
     outcomes, _ = sweep(runs, tmp_path, budget_seconds=0.0)
     assert outcomes[2].state is State.LEFT
+    assert not outcomes[2].was_stopped
     outcomes, _ = sweep(runs, tmp_path)
     assert outcomes[2].state is State.FINISHED
 

@@ -4,8 +4,9 @@ A planned batch takes `layers * (fixed + share * examples)` milliseconds, where 
 so many new ones, the rest of the model; a run is its batches, its evaluations and a start. Measured on an H200 for
 SQL-SP with N = 24: 11.7 ms at batch 16 and 3.2 s for an evaluation (`results/sql-batch16-seed1.json`), 34.6 ms at batch
 32 where three runs shared the GPU (`results/sql-minilm-seed1.json`), which is about 1.45 times as fast as in turn, and
-27.7 ms with RoBERTa-large at batch 16 (`results/paper-step-seed1.json`). Guesses are the share of the rest of the model
-and, until there are runs, everything of ReClor.
+27.7 ms with RoBERTa-large at batch 16 (`results/paper-step-seed1.json`); the share of the rest of the model is a guess.
+For ReClor, runs that shared the GPU with another took about 36 + 4.2 N seconds (`results/reclor-*.json`), and the last
+ones of a sweep, with the GPU for themselves, 41 s at N = 4 and 51 s at N = 8; RoBERTa-large is a guess.
 """
 
 from dataclasses import dataclass
@@ -34,7 +35,7 @@ class _Task:
 
 
 _SPIDER = _Task(examples=7000, fixed_ms=0.204, share_ms=0.0094, rest=9.0, large=45.0, evaluation=3.2)
-_RECLOR = _Task(examples=4638, fixed_ms=0.2, share_ms=0.075, rest=5.0, large=45.0, evaluation=1.0)
+_RECLOR = _Task(examples=4638, fixed_ms=0.1, share_ms=0.048, rest=4.0, large=45.0, evaluation=1.0, start=8.0)
 
 
 def expected_seconds(config: RunConfig) -> float:

@@ -67,6 +67,11 @@ class Outcome:
     """A reading of `time.monotonic()`, once it has begun in this sweep; 0 before."""
 
     @property
+    def was_stopped(self) -> bool:
+        """It had begun; one that is left because the time is short has not."""
+        return self.state is State.LEFT and self.began > 0
+
+    @property
     def seconds(self) -> float | None:
         if self.state is State.RUNNING:
             return time.monotonic() - self.began
