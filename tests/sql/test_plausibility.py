@@ -30,6 +30,7 @@ def _database() -> tuple[Schema, ContentIndex]:
 
 
 SCHEMA, CONTENT = _database()
+READS_ONLY = "a query only reads, and changes nothing: {!r} is not done"
 
 
 @pytest.mark.parametrize(
@@ -76,6 +77,9 @@ def test_dates_are_not_added_up() -> None:
         ("Which guests from Graz are members?", "SELECT name FROM guest WHERE city = 'Graz'", []),
         ("Which guests from Graz are members?", "SELECT name FROM guest", ["the query leaves out 'Graz'"]),
         ("Show the one guest", "SELECT name FROM guest", []),
+        ("Please DELETE all guests", "SELECT name FROM guest", [READS_ONLY.format("delete")]),
+        ("Update the city of all guests", "SELECT city FROM guest", [READS_ONLY.format("update")]),
+        ("Show the guests whom I want to delete", "SELECT name FROM guest", []),
         (
             "guests and hotels",
             "SELECT name, label FROM guest JOIN hotel",

@@ -3,7 +3,7 @@
 In: a query's tree and the database; for `doubts` also the question. Out: sentences. `absurdities` are about types: a
 date is compared with a small number, yes and no with a year; another query of the beam is taken then. `doubts` are what
 a person would ask back about: a number or a name in the question that the query leaves out, tables that nothing
-connects. A query in doubt is never called sure.
+connects, a wish to change the data. A query in doubt is never called sure.
 """
 
 from collections.abc import Iterator, Sequence
@@ -34,6 +34,7 @@ _TRUTHS = frozenset(["0", "1", "true", "false", "yes", "no", "t", "f", "y", "n"]
 _ADDED = frozenset(["Sum", "Avg"])
 _LISTED = frozenset(["Value", "Last", "More"])
 _SMALL = frozenset(["0", "1", "2"])  # these are often said by a rule: both, once, twice
+_ORDERS = frozenset(["delete", "drop", "erase", "insert", "remove", "rename", "truncate", "update"])
 _FIGURES = 4  # a date may be compared with a year; fewer figures are no date
 
 
@@ -52,6 +53,9 @@ def absurdities(tree: Node, schema: Schema, content: ContentIndex | None) -> Ite
 
 def doubts(tree: Node, question: QuestionInputs, schema: Schema) -> Iterator[str]:
     """What the question says and the query does not, and tables that stand side by side."""
+    spelt = [word.text.lower() for word in question.words if word.text.lower() != "please"]
+    if spelt and spelt[0] in _ORDERS:
+        yield f"a query only reads, and changes nothing: {spelt[0]!r} is not done"
     said = [literal.text.strip().lower() for literal in literals(tree) if literal.text.strip()]
     for number in numbers_in(question.words):
         if number.text not in _SMALL and not any(number.text in text for text in said):
