@@ -93,7 +93,9 @@ def test_what_comes_after_the_choice_is_not_shown(visit: Visit) -> None:
     page = visit()
     ask(page)
     expect(page.locator("#sql .cm-content")).to_contain_text("SELECT")
-    run(page, "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t) SELECT max(n) FROM t")  # until stopped
+    endless = "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t) SELECT max(n) FROM t"
+    with page.expect_response("**/queue/join*"):  # until then it has no number, and Gradio cannot cancel it by one
+        run(page, endless)
     choose(page, "hostile")
     expect(page.get_by_label("Question")).to_have_value("")
     ask(page, f"How many {HOSTILE} are there?")

@@ -77,6 +77,9 @@ document.addEventListener("keydown", (event) => {
 }, true);
 </script>"""
 
+_EMPTY = """() => ["", "", {"__type__": "update", "visible": false}]"""
+"""No question, nothing said to it, and what was answered out of sight until the next answer replaces it."""
+
 
 def style() -> str:
     """The style sheet."""
@@ -198,8 +201,7 @@ class _AskTab:
         # Whoever asks or runs something while something else is under way means the last of it.
         last = {**PRIVATE, "trigger_mode": "always_last"}
         run = self.run.click(self._run, [self.database, self.sql], [*ran, self.more], **last)
-        begun: list[dict[str, Any]] = [run]
-        begun += [
+        begun: list[dict[str, Any]] = [
             trigger(self._ask, inputs, [*asked, *remembers], cancels=[run], **last)
             for trigger in (self.ask.click, self.question.submit)
         ]
@@ -209,8 +211,11 @@ class _AskTab:
             )
             for example in self.examples
         ]
-        # Not on every change: history chooses a database too, and shows an answer of it.
-        self.database.input(self._clear, None, [self.question, *asked], cancels=begun, **PRIVATE)
+        begun.append(run)  # last: Gradio cancels one after the other, and would meet a question asked meanwhile
+        # Not on every change: history chooses a database too, and shows an answer of it. By the browser alone, at once:
+        # the server's word would come when the next question is half typed, or asked.
+        emptied = [self.question, self.notice, self.answer]
+        self.database.input(None, None, emptied, js=_EMPTY, cancels=begun, **PRIVATE)
         self.upload.upload(
             self._upload, [self.upload], [self.database, self.question, *asked], cancels=begun, **PRIVATE
         )
@@ -241,7 +246,7 @@ class _AskTab:
             return {self.notice: taken}  # all else on the page stays as it is
         name, label = taken
         choices = [(f"{label} (uploaded)", name), *_choices(self.counter.catalogue)]
-        return [gr.update(choices=choices, value=name), *self._clear()]
+        return [gr.update(choices=choices, value=name), "", *_asked(Shown("", ""))]
 
     async def _ask(self, name: str, question: str, history: list[Shown], request: gr.Request) -> list[Any]:
         shown = await self.counter.ask(name, question or "", visitor_of(request))
@@ -255,10 +260,6 @@ class _AskTab:
         """Rows of before go at once, and with them how they were sorted; alternatives make room."""
         yield [*_rows(Ran()), gr.update(open=False)]
         yield [*_rows(await self.counter.run(name, sql or "", visitor_of(request))), gr.skip()]
-
-    def _clear(self) -> list[Any]:
-        """The question and all that was said to it: another database is chosen."""
-        return ["", *_asked(Shown("", ""))]
 
     def _pick(self, sql: str, shares: dict[str, str]) -> list[Any]:
         return [laid_out(sql), share_line(shares.get(sql, "")), *_rows(Ran())]
