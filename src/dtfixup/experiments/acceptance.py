@@ -117,8 +117,8 @@ class Acceptance:
         found: dict[str, float] = {}
         for name, share in self.shares.items():
             suffix = "" if name == ALL else f"_{name}"
-            found[f"acceptance_exact{suffix}"] = round(share.exact, 2)
-            found[f"acceptance_execution{suffix}"] = round(share.execution, 2)
+            found[f"acceptance_exact{suffix}"] = round(share.exact, 4)
+            found[f"acceptance_execution{suffix}"] = round(share.execution, 4)
         sure = [each for each in self.judged if each.reply.worth is Worth.SURE]
         found |= {
             "questions": len(self.judged),
@@ -130,7 +130,7 @@ class Acceptance:
             "seconds": round(self.seconds, 1),
         }
         if sure:
-            found["acceptance_execution_of_sure"] = round(_share(sure).execution, 2)
+            found["acceptance_execution_of_sure"] = round(_share(sure).execution, 4)
         return found
 
     @property

@@ -75,7 +75,7 @@ class PackLoss:
             for name, level in self.packed.summary.levels.items()
             if name != ALL and level.count
         }
-        return {name: round(value, 2) for name, value in found.items()}
+        return {name: round(value, 4) for name, value in found.items()}
 
     @property
     def failures(self) -> Mapping[str, int]:
@@ -119,7 +119,7 @@ def rounding_by_part(
         parts: dict[str, list[nn.Module]] = {"encoder": [model.encoder], "stack": [model.stack]}
         parts["rest"] = [module for module in model.children() if module not in (model.encoder, model.stack)]
         _round_(parts[part])
-        changed[f"changed_share_{part}"] = round(decode_split(trained, prepared, split, beam).changed_from(full), 2)
+        changed[f"changed_share_{part}"] = round(decode_split(trained, prepared, split, beam).changed_from(full), 4)
     return changed
 
 

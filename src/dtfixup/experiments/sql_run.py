@@ -44,8 +44,8 @@ def train_sql(
     decode_seconds = time.monotonic() - before
     exact = exact_metrics(prepared, task.evaluated, likeliest(found))
     prefix = "held_out" if config.hold_out else "dev"
-    metrics = {f"{prefix}_{key}": round(value, 2) for key, value in exact.items()}
-    metrics |= {f"{prefix}_{key}_greedy": round(done.last[key], 2) for key in exact}
+    metrics = {f"{prefix}_{key}": round(value, 4) for key, value in exact.items()}
+    metrics |= {f"{prefix}_{key}_greedy": round(done.last[key], 4) for key in exact}
     metrics |= {"decode_seconds": round(decode_seconds, 2), **fit_metrics(done)}
     write_beams(folder / BEAMS, task.evaluated, found)
     return finish_run(
