@@ -5,6 +5,7 @@ needs nothing else, `report.md`, and the pictures as SVG files. A number on the 
 printed in the paper.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -151,8 +152,9 @@ def _registered() -> Mapping[str, Experiment]:
 
 
 def _agreement(file: Path) -> Section:
-    """What a person wrote; its first heading would repeat the section's."""
-    text = file.read_text(encoding="utf-8").strip()
+    """What a person wrote; its first heading would repeat the section's, and comments say to tests where numbers are
+    from."""
+    text = re.sub("<!--.*?-->", "", file.read_text(encoding="utf-8"), flags=re.DOTALL).strip()
     first, _, rest = text.partition("\n")
     body = rest if first.startswith("# ") else text
     return Section("agreement", "Where we agree with the paper, and where not", "ours", (Prose(body.strip()),))

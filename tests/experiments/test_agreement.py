@@ -1,0 +1,46 @@
+"""Numbers of docs/agreement.md that a comment after them says the origin of: they are those of the result files.
+
+`71.1 ± 0.5<!-- spider-main dt-fixup-n24-full -->`: experiment and variant of a cell, and a metric if it is not the
+experiment's own; with `paper` before it, what the paper has there.
+"""
+
+import re
+from pathlib import Path
+from statistics import fmean
+
+import pytest
+
+from dtfixup.experiments.cells import Budget
+from dtfixup.experiments.report_cells import CellResult, mean_and_deviation, results_of
+from dtfixup.experiments.reproduce import EXPERIMENTS
+from dtfixup.experiments.result_files import read_results
+
+ROOT = Path(__file__).parents[2]
+TEXT = (ROOT / "docs" / "agreement.md").read_text(encoding="utf-8")
+CLAIMS = re.findall(r"([\d.]+(?: ± [\d.]+)?)<!-- (paper )?(\S+) (\S+)(?: (\S+))? -->", TEXT)
+
+
+@pytest.fixture(scope="module")
+def cells() -> dict[tuple[str, str], CellResult]:
+    results = read_results(ROOT / "results")
+    return {
+        (name, each.cell.variant): each
+        for name, experiment in EXPERIMENTS.items()
+        for each in results_of(experiment.cells(Budget.GPU), results)
+    }
+
+
+def test_every_comment_is_understood() -> None:
+    assert len(CLAIMS) == TEXT.count("<!--") > 10
+
+
+@pytest.mark.parametrize(("said", "paper", "name", "variant", "metric"), CLAIMS)
+def test_a_number_is_that_of_the_results(
+    said: str, paper: str, name: str, variant: str, metric: str, cells: dict[tuple[str, str], CellResult]
+) -> None:
+    found = cells[name, variant]
+    if paper:
+        assert found.cell.paper.split()[0] == said
+        return
+    values = [file.metrics[metric] for file in found.files] if metric else found.values
+    assert said == (mean_and_deviation(values) if "±" in said else f"{fmean(values):.1f}")
