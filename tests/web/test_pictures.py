@@ -137,6 +137,14 @@ def test_names_and_numbers_are_bars() -> None:
     assert {"Vienna", "n by city", "2", "5"} <= set(texts(draw_chart(turned)))
 
 
+def test_numbers_of_things_are_their_names() -> None:
+    chart = suggest_chart(rows(["id", "n"], [(place, place % 3) for place in range(8)]))
+    assert chart is not None
+    assert (chart.across, chart.up, chart.places) == ("id", "n", None)
+    paid = suggest_chart(rows(["name", "paid"], [("x", 7), ("y", 8)]))
+    assert paid is not None
+
+
 def test_years_and_dates_are_a_line() -> None:
     years = suggest_chart(rows(["year", "n"], [(2000 + place, place) for place in range(6)]))
     dates = suggest_chart(rows(["day", "n"], [(f"2024-0{place}-01", place) for place in range(1, 7)]))
@@ -163,6 +171,8 @@ def test_years_and_dates_are_a_line() -> None:
         (["a", "b"], [(f"x{place}", place) for place in range(31)]),
         (["a", "b"], [("x", float("nan")), ("y", 1.0)]),
         (["a", "b"], [("x", True), ("y", False)]),
+        (["name", "stop_id"], [("x", 7), ("y", 8)]),
+        (["name", "StuID"], [("x", 7), ("y", 8)]),
     ],
 )
 def test_other_rows_suggest_no_chart(columns: list[str], values: list[tuple[object, ...]]) -> None:

@@ -19,6 +19,7 @@ from dtfixup.web.pictures import clipped, escaped, short_number
 _MOST_BARS = 30
 _LEAST_POINTS = 5
 _LONGEST_LABEL = 40
+_KEY = re.compile(r"(^|[^A-Za-z])(id|Id|ID)$|[a-z](Id|ID)$")  # numbers that name things: stop_id, StuID
 _DATE = re.compile(r"\d{4}(-\d\d(-\d\d)?)?")
 _DAY_OR_MONTH = re.compile(r"\d{4}-\d\d")
 
@@ -45,7 +46,11 @@ def suggest_chart(rows: Rows) -> Chart | None:
     if len(rows.columns) != 2 or len(rows.rows) < 2 or rows.truncated:
         return None
     columns = [[row[place] for row in rows.rows] for place in (0, 1)]
-    is_number = [all(_number(value) is not None for value in column) for column in columns]
+    is_key = [_KEY.search(name) is not None for name in rows.columns]
+    is_number = [
+        not key and all(_number(value) is not None for value in column)
+        for key, column in zip(is_key, columns, strict=True)
+    ]
     if not any(is_number):
         return None
     up = 1 if is_number[1] else 0
@@ -54,7 +59,7 @@ def suggest_chart(rows: Rows) -> Chart | None:
     if not math.isfinite(max(0.0, *values) - min(0.0, *values)):
         return None
     labels = tuple("NULL" if value is None else str(value) for value in columns[across])
-    places = _places(columns[across])
+    places = None if is_key[across] else _places(columns[across])
     names = rows.columns[across], rows.columns[up]
     if places is not None and len(places) >= _LEAST_POINTS:
         return Chart(*names, labels, values, places)
