@@ -6,6 +6,7 @@ from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
+import gradio as gr
 import pytest
 from fastapi.testclient import TestClient
 
@@ -284,7 +285,7 @@ def test_the_tab_waits_in_the_line_of_the_desk(folder: Path, catalogue: Catalogu
         opened = next(each["id"] for each in functions if each["targets"][0][1] == "select")
 
         def look() -> str:
-            body = {"fn_index": opened, "session_hash": "me", "data": [[], None]}
+            body = {"fn_index": opened, "session_hash": "me", "data": [[], None, None]}
             assert client.post("/gradio_api/queue/join", json=body).status_code == 200
             with client.stream("GET", "/gradio_api/queue/data", params={"session_hash": "me"}) as lines:
                 return next(line for line in lines.iter_lines() if "process_completed" in line)
@@ -297,3 +298,24 @@ def test_the_tab_waits_in_the_line_of_the_desk(folder: Path, catalogue: Catalogu
         holding.join()
         assert "a (dt-fixup, 4 layers)" in look()
     site.close()
+
+
+def test_what_can_stay_as_it_was_chosen_is_not_set_again(folder: Path) -> None:
+    """Whoever chose something else while this was drawn would lose the choice."""
+    found = RunFolder(folder).read()
+    names = [run.name for run in found.runs]
+    measures = found.measures(names)
+    (runs, kept), (first, other) = (_shown(found, *asked)[:2] for asked in ((names, measures[-1]), (["gone"], "none")))
+    assert kept["choices"] == measures
+    assert "value" not in kept
+    assert "value" not in runs
+    assert first["value"] == names
+    assert other["value"] == measures[0]
+
+
+def test_runs_that_were_taken_away_stay_away(folder: Path) -> None:
+    found = RunFolder(folder).read()
+    runs, measure, _, *drawn, _, _ = _shown(found, [], found.measures()[0], was_opened=True)
+    assert "value" not in runs
+    assert measure == gr.skip()
+    assert drawn == ["", "", ""]

@@ -50,47 +50,55 @@ def build_runs_tab(desk: Desk, folder: Path, tab: gr.Tab) -> None:
     checks = gr.HTML(elem_id="depth-checks", padding=False)
     drawn = [curves, depths, report]
 
-    async def look(names: list[str] | None, title: str | None) -> list[Any]:
-        try:
-            return await desk.do(lambda: _shown(runs.read(), names or (), title))
-        except DtFixupError as error:
-            return [gr.skip(), gr.skip(), _refused(error, runs), *[gr.skip()] * (len(drawn) + 1)]
+    has_opened = gr.State(False)
 
-    async def redraw(names: list[str] | None, title: str | None) -> list[Any]:
+    async def look(names: list[str] | None, title: str | None, was_opened: bool) -> list[Any]:
         try:
-            return await desk.do(lambda: _redrawn(runs.read(), names, title))
+            return await desk.do(lambda: _shown(runs.read(), names or (), title, was_opened=was_opened))
         except DtFixupError as error:
-            return [gr.skip(), _refused(error, runs), *[gr.skip()] * len(drawn)]
+            return [gr.skip(), gr.skip(), _refused(error, runs), *[gr.skip()] * (len(drawn) + 2)]
 
-    tab.select(look, [chosen, measure], [chosen, measure, problems, *drawn, checks], **PRIVATE)
-    # The cross that takes all runs away is no input to Gradio, but a change.
-    for event in (chosen.change, measure.input):
-        event(redraw, [chosen, measure], [measure, problems, *drawn], trigger_mode="always_last", **PRIVATE)
+    # One listener for all, so that the drawing of what was chosen last comes last. The cross that takes all runs away
+    # is no input to Gradio, but a change.
+    gr.on(
+        [tab.select, chosen.change, measure.input],
+        look,
+        [chosen, measure, has_opened],
+        [chosen, measure, problems, *drawn, checks, has_opened],
+        trigger_mode="always_last",
+        **PRIVATE,
+    )
 
 
 def _refused(error: DtFixupError, runs: RunFolder) -> str:
     return notice("error", sentence_of(refusal_of(error, dict([runs.place]))))
 
 
-def _shown(runs: Runs, names: Sequence[str] = (), measure: str | None = None) -> list[Any]:
-    """The tab as it opens: what was chosen before, else the first measure of the first runs; what could not be read."""
-    names = [run.name for run in runs.runs if run.name in names]
-    if not names:
-        measure = next(iter(runs.measures()), None)
-        names = [run.name for run in runs.runs if measure is not None and run.points(measure)][:_FIRST]
+def _shown(runs: Runs, names: Sequence[str] = (), measure: str | None = None, *, was_opened: bool = False) -> list[Any]:
+    """The chosen runs, or the first ones when the tab is opened, and what could not be read.
+
+    Only what some chosen run has can be chosen to draw. What can stay as it was chosen is not set again: the visitor
+    may have chosen something else meanwhile.
+    """
+    known = [run.name for run in runs.runs if run.name in names]
+    if not known and not was_opened:
+        first = next(iter(runs.measures()), None)
+        known = [run.name for run in runs.runs if first is not None and run.points(first)][:_FIRST]
+    chosen: dict[str, Any] = {"choices": [(run.title, run.name) for run in runs.runs]}
+    if set(known) != set(names):
+        chosen["value"] = known
+    measures = runs.measures(known)
+    measured: dict[str, Any] = {"choices": measures}
+    if measures and measure not in measures:
+        measure = measured["value"] = measures[0]
     return [
-        gr.update(choices=[(run.title, run.name) for run in runs.runs], value=names),
-        *_redrawn(runs, names, measure),
+        gr.update(**chosen),
+        gr.update(**measured) if measures else gr.skip(),
+        _problems(runs),
+        *draw(runs, known, measure),
         _checks(runs),
+        bool(runs.runs),
     ]
-
-
-def _redrawn(runs: Runs, names: Sequence[str] | None, measure: str | None) -> list[Any]:
-    """Only what some chosen run has can be chosen to draw."""
-    measures = runs.measures(names or ())
-    if measure not in measures:
-        measure = next(iter(measures), None)
-    return [gr.update(choices=measures, value=measure), _problems(runs), *draw(runs, names, measure)]
 
 
 def _problems(runs: Runs) -> str:
