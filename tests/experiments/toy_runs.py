@@ -15,7 +15,7 @@ from dtfixup.errors import DivergedError
 from dtfixup.experiments.sweep import Run, run_sweep
 from dtfixup.training.signals import StopSignals
 
-DEADLINE = 60.0
+DEADLINE = 180.0
 
 
 @dataclass(frozen=True)
