@@ -162,17 +162,16 @@ def _listed(rest: list[str], option: str) -> list[str]:
 
 def _with_main_option(verb: tuple[str, ...], rest: list[str]) -> list[str]:
     """The words that are no option's value, wherever they stand, as the value of the verb's main option."""
+    flags = _FLAGS.get(verb, set())
     loose: list[str] = []
     kept: list[str] = []
     room = 0.0  # values that the last option still takes
     for word in rest:
-        name, has_value, _ = word.partition("=")
         if word.startswith("-"):
-            is_flag = name in _FLAGS.get(verb, set())
-            room = 0 if has_value or is_flag else math.inf if name == _LISTS.get(verb) else 1
+            room = 0 if "=" in word or word in flags else math.inf if word == _LISTS.get(verb) else 1
             kept.append(word)
-        elif room >= 1 or (word in ("true", "false") and kept and kept[-1] in _FLAGS.get(verb, set())):
-            room -= 1
+        elif room or (word in ("true", "false") and kept and kept[-1] in flags):
+            room = max(0, room - 1)
             kept.append(word)
         else:
             loose.append(word)

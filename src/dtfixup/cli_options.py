@@ -36,15 +36,16 @@ def this_command() -> str:
     return "dtfixup " + shlex.join(without_paths(sys.argv[1:]))
 
 
-def show_result(metrics: Mapping[str, float], folder: Path, copy: Path | None) -> None:
-    """The metrics of a finished run, and where its files are; `copy` gets the result file too.
+def exit_if_stopped(was_stopped: bool) -> None:
+    """End the command as Ctrl-C ends others: a script must not take a run that can go on for a finished one."""
+    if was_stopped:
+        sys.exit(STOPPED)
 
-    A run without metrics was stopped, and so ends the command.
-    """
+
+def show_result(metrics: Mapping[str, float], folder: Path, copy: Path | None) -> None:
+    """The metrics of a finished run, and where its files are; `copy` gets the result file too."""
     from dtfixup.experiments.provenance import RESULT
 
-    if not metrics:
-        sys.exit(STOPPED)
     console = Console()
     for name, value in metrics.items():
         console.print(f"{name:32} {value:g}")

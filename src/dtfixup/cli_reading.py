@@ -1,7 +1,6 @@
 """The verbs of `dtfixup reading`: typed functions, and jsonargparse makes their options."""
 
 import json as json_text
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +8,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from dtfixup.cli_options import STOPPED, settings_from, show_result, this_command
+from dtfixup.cli_options import exit_if_stopped, settings_from, show_result, this_command
 from dtfixup.errors import ConfigError
 from dtfixup.files import read_json, write_atomically, write_json
 
@@ -94,6 +93,7 @@ def train(
     }
     settings = settings_from(PRESETS, preset, fields, chosen)
     run = train_reading(settings, data, out, name="reading-train", command=this_command(), resume=resume)
+    exit_if_stopped(not run.metrics)
     show_result(run.metrics, out, result)
 
 
@@ -221,8 +221,7 @@ def depth(
     runs = runs_of(part, ReadingSource(data), base=base, seeds=seeds, command=this_command())
     outcomes = run_sweep(runs, out, work=work, budget_seconds=budget_seconds, keep_weights=keep_weights)
     show_tables(read_sweep(out), _console)
-    if any(each.was_stopped for each in outcomes):
-        sys.exit(STOPPED)
+    exit_if_stopped(any(each.was_stopped for each in outcomes))
 
 
 def table(results: Path, png: Path | None = None, curves: Path | None = None, markdown: Path | None = None) -> None:

@@ -1,7 +1,6 @@
 """The verb `dtfixup reproduce`: every table and figure, by name."""
 
 import hashlib
-import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -9,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from rich.console import Console
 from rich.table import Table
 
-from dtfixup.cli_options import POOL, STOPPED, open_data, this_command
+from dtfixup.cli_options import POOL, exit_if_stopped, open_data, this_command
 from dtfixup.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -88,8 +87,7 @@ def reproduce(
             mps=mps,
             keep_weights=keep_weights,
         )
-    if any(each.was_stopped for each in outcomes):
-        sys.exit(STOPPED)
+    exit_if_stopped(any(each.was_stopped for each in outcomes))
     if "spider-errors" in wanted:
         _classify_errors(chosen, sources, spider, out, work or out / "runs", seeds)
 

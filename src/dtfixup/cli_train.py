@@ -6,7 +6,7 @@ from typing import Any, Literal
 from rich.console import Console
 from rich.progress import track
 
-from dtfixup.cli_options import POOL, open_data, settings_from, show_result, this_command
+from dtfixup.cli_options import POOL, exit_if_stopped, open_data, settings_from, show_result, this_command
 from dtfixup.files import write_atomically
 
 _console = Console()
@@ -96,6 +96,7 @@ def train(
     needed = [*split_names(settings.splits), *(() if settings.hold_out else ("dev",))]
     prepared = open_data(data, settings.encoder, needed, synthetic=POOL if settings.synthetic else 0)
     run = train_sql(settings, prepared, out, name="sql-train", command=this_command(), resume=resume)
+    exit_if_stopped(not run.metrics)
     show_result(run.metrics, out, result)
 
 

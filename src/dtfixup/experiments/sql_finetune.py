@@ -236,7 +236,7 @@ def _metrics(
     opened: Finetuning, before: PairScores, after: PairScores, done: FitResult, *, kept_tuned: bool
 ) -> dict[str, float]:
     scores = {
-        f"held_out_{name}_{when}": round(value, 2)
+        f"held_out_{name}_{when}": round(value, 4)
         for when, found in (("before", before), ("after", after))
         for name, value in _percentages(found).items()
     }

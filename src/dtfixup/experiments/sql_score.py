@@ -25,7 +25,7 @@ from dtfixup.sql.execution_accuracy import ExecutionVerdict, Pair, evaluate_exec
 from dtfixup.sql.picking import first_that_runs
 
 _AGREEMENT = 0.01
-"""Percentages of a result file have two digits."""
+"""Percentages of older result files have two digits."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class RunScore:
 
     @property
     def metrics(self) -> dict[str, float]:
-        """Flat names, as in `<split>_exact_easy` and `<split>_execution_executable`; two digits."""
+        """Flat names, as in `<split>_exact_easy` and `<split>_execution_executable`; four digits."""
         found: dict[str, float] = {}
         for name, level in self.levels.items():
             suffix = "" if name == ALL else f"_{name}"
@@ -74,7 +74,7 @@ class RunScore:
                 f"{self.split}_execution{suffix}_executable": level.execution_picked,
                 f"{self.split}_exact{suffix}_beam": level.exact_in_beam,
             }
-            found |= {key: round(value, 2) for key, value in values.items() if value is not None}
+            found |= {key: round(value, 4) for key, value in values.items() if value is not None}
         return found
 
 

@@ -53,9 +53,9 @@ def absurdities(tree: Node, schema: Schema, content: ContentIndex | None) -> Ite
 
 def doubts(tree: Node, question: QuestionInputs, schema: Schema) -> Iterator[str]:
     """What the question says and the query does not, and tables that stand side by side."""
-    spelt = [word.text.lower() for word in question.words if word.text.lower() != "please"]
-    if spelt and spelt[0] in _ORDERS:
-        yield f"a query only reads, and changes nothing: {spelt[0]!r} is not done"
+    first = next((text for word in question.words if (text := word.text.lower()) != "please"), "")
+    if first in _ORDERS:
+        yield f"a query only reads, and changes nothing: {first!r} is not done"
     said = [literal.text.strip().lower() for literal in literals(tree) if literal.text.strip()]
     for number in numbers_in(question.words):
         if number.text not in _SMALL and not any(number.text in text for text in said):

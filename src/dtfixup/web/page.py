@@ -4,6 +4,7 @@ In: a `Counter`, and the folder of training runs where there is one. Out: Gradio
 Nothing of it is fetched from elsewhere: fonts are those of the visitor's machine, and pictures are our own.
 """
 
+import json
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
@@ -77,7 +78,7 @@ document.addEventListener("keydown", (event) => {
 }, true);
 </script>"""
 
-_EMPTY = """() => ["", "", {"__type__": "update", "visible": false}]"""
+_EMPTY = f"() => {json.dumps(['', '', gr.update(visible=False)])}"
 """No question, nothing said to it, and what was answered out of sight until the next answer replaces it."""
 
 
