@@ -204,6 +204,9 @@ def test_the_time_a_run_takes_is_known_from_this_sweep(toys: ModuleType, tmp_pat
     assert sweep_of(found, broken, trained).expected_seconds(twice) == 240.0
     resumed = outcome(run, State.FINISHED, 3.0, here=True, train_seconds=150.0)
     assert sweep_of(found, broken, trained, resumed).expected_seconds(twice) == 300.0
+    later = [outcome(run, State.FINISHED, 50.0, here=True) for _ in range(6)]
+    assert sweep_of(found, trained, *later[:5]).expected_seconds(twice) == 240.0
+    assert sweep_of(found, trained, *later).expected_seconds(twice) == 100.0, "the first ones are not the measure"
 
 
 def test_no_run_is_started_that_would_not_end_in_time(toys: ModuleType, tmp_path: Path) -> None:

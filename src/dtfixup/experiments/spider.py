@@ -47,12 +47,13 @@ class Settings:
     """Share of the updates in which the rate rises."""
 
     def __str__(self) -> str:
-        parts = f"rate {self.learning_rate:g}, dropout {self.dropout:g}, smoothing {self.label_smoothing:g}"
+        rates = f"rate {self.learning_rate:g}, encoder {self.encoder_rate:g}"
+        parts = f"{rates}, dropout {self.dropout:g}, smoothing {self.label_smoothing:g}"
         return parts + (f", warm-up {self.warmup:g}" if self.warmup else "")
 
 
 CHOSEN: Mapping[str, Mapping[int, Settings]] = {
-    "dt-fixup": {2: Settings()},
+    "dt-fixup": {2: Settings(8e-4, encoder_rate=1.6e-4, dropout=0.4, label_smoothing=0.0)},
     "standard": {2: Settings(3e-4, warmup=0.1)},
     "pre-ln": {2: Settings(3e-4, warmup=0.1)},
 }

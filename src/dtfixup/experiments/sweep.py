@@ -219,13 +219,14 @@ class Sweep:
             _say(self.console, f"[{place}/{len(self.outcomes)}] {_line(outcome)}")
 
     def expected_seconds(self, run: Run) -> float:
-        """By the slowest of the runs that this sweep has trained, costs considered.
+        """By the slowest of the latest runs that this sweep has trained, costs considered.
 
-        Before there is one, by the results it found: if those had the machine for themselves, runs that share it are
-        as many times slower at worst. 0 where there is nothing to go by.
+        The first runs of a sweep take longer than the rest, since they compile what the others find compiled.
+        Before it has trained any, by the results it found: if those had the machine for themselves, runs that share it
+        are as many times slower at worst. 0 where there is nothing to go by.
         """
         known = [each for each in self.outcomes if each.state is State.FINISHED]
-        here = [each for each in known if each.began]
+        here = sorted((each for each in known if each.began), key=lambda each: each.began)[-2 * self.at_once :]
         slowest = max((each.whole_seconds / each.run.cost for each in here or known), default=0.0)
         return run.cost * slowest * (1 if here else self.at_once)
 
