@@ -45,31 +45,39 @@ def write(file: Path, rows: list[tuple[str, ...]]) -> None:
         csv.writer(stream).writerows(rows)
 
 
-@pytest.mark.parametrize(
-    ("name", "make", "chance", "epochs"),
-    [("classify_csv", sentences, 50, 4), ("multiple_choice_csv", questions, 50, 5)],
-)
-def test_an_example_learns_from_a_csv_file_also_after_a_stop(
-    name: str, make: object, chance: int, epochs: int, tmp_path: Path
-) -> None:
-    assert callable(make)
-    make(tmp_path / "own.csv")
+ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1"}  # two threads wait for each other on a machine that is busy
+
+
+def command_of(name: str, folder: Path, epochs: int) -> list[str]:
     file = ROOT / "examples" / f"{name}.py"
-    command = [sys.executable, str(file), str(tmp_path / "own.csv"), str(tmp_path / "model"), "2", str(epochs)]
-    one_thread = {**os.environ, "OMP_NUM_THREADS": "1"}  # two threads wait for each other on a machine that is busy
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=one_thread) as first:
+    return [sys.executable, str(file), str(folder / "own.csv"), str(folder / "model"), "2", str(epochs)]
+
+
+def require_learned(command: list[str], chance: int = 50) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=ONE_THREAD)
+    assert done.returncode == 0, done.stderr
+    found = re.search(r"has not seen: (\d+\.\d) %", done.stdout)
+    assert found, done.stdout
+    assert float(found[1]) > chance + 25
+    assert (Path(command[3]) / "last.safetensors").is_file()
+
+
+def test_sentences_are_learned_from_a_csv_file_also_after_a_stop(tmp_path: Path) -> None:
+    sentences(tmp_path / "own.csv")
+    command = command_of("classify_csv", tmp_path, 4)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ONE_THREAD) as first:
         while first.poll() is None and not (tmp_path / "model" / "config.json").exists():
             time.sleep(0.01)
         first.send_signal(signal.SIGINT)
         shown, said = first.communicate()
     assert (first.returncode, shown) == (0, ""), said
     assert "go on with --resume" in said
-    done = subprocess.run([*command, "--resume"], capture_output=True, text=True, check=False, env=one_thread)
-    assert done.returncode == 0, done.stderr
-    found = re.search(r"has not seen: (\d+\.\d) %", done.stdout)
-    assert found, done.stdout
-    assert float(found[1]) > chance + 25
-    assert (tmp_path / "model" / "last.safetensors").is_file()
+    require_learned([*command, "--resume"])
+
+
+def test_questions_are_learned_from_a_csv_file(tmp_path: Path) -> None:
+    questions(tmp_path / "own.csv")
+    require_learned(command_of("multiple_choice_csv", tmp_path, 5))
 
 
 @pytest.mark.parametrize("name", ["classify_csv", "multiple_choice_csv"])

@@ -66,6 +66,7 @@ def train_one(run: Run, out: Path, folder: Path, keep_weights: bool = False) -> 
     started, resume = time.monotonic(), _resumes(run, folder)
     write_json(folder / _STARTED, {"key": run.key, "name": run.name})
     found: Content | None
+    gc.freeze()  # what is there already need not be searched for garbage afterwards, which takes longer than a small run
     try:
         state, found = State.FINISHED, run.train(folder, resume)
         if found is not None:
@@ -146,5 +147,6 @@ def _reason(error: Exception, folder: Path, out: Path, keep_weights: bool) -> st
 def _free_memory() -> None:
     """What a run held on a GPU, also in the frames of an error, makes room for the next."""
     gc.collect()
+    gc.unfreeze()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
