@@ -66,7 +66,7 @@ def train_one(run: Run, out: Path, folder: Path, keep_weights: bool = False) -> 
     started, resume = time.monotonic(), _resumes(run, folder)
     write_json(folder / _STARTED, {"key": run.key, "name": run.name})
     found: Content | None
-    gc.freeze()  # what is there already need not be searched for garbage afterwards, which takes longer than a small run
+    gc.freeze()  # what is there already is not searched for garbage afterwards: that takes longer than a small run
     try:
         state, found = State.FINISHED, run.train(folder, resume)
         if found is not None:
