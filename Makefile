@@ -1,8 +1,7 @@
 # Everything runs in .venv, which the first target builds. Needs Python 3.11 or newer and make.
 PYTHON ?= python3
 BIN := .venv/bin
-# Python compiles what it imports; compiling all that is installed takes a minute and is mostly for nothing.
-PIP := $(BIN)/pip install --disable-pip-version-check --quiet --no-compile --constraint constraints.txt
+PIP := $(BIN)/pip install --disable-pip-version-check --quiet --constraint constraints.txt
 
 .PHONY: setup demo demo-train test check bench clean
 
