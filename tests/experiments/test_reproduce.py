@@ -113,7 +113,7 @@ def test_settings_become_a_configuration() -> None:
 
 
 def test_the_defaults_are_the_presets_but_for_length() -> None:
-    config, preset = configure(Budget.GPU, "dt-fixup", 24), minilm()
+    config, preset = configure(Budget.GPU, "dt-fixup", 24, Settings()), minilm()
     update = config.training.update
     updates = 16 * 219
     assert 1 / (1 - update.average) == pytest.approx(0.08 * updates, rel=0.01), "as large a share as the preset's"
@@ -121,6 +121,28 @@ def test_the_defaults_are_the_presets_but_for_length() -> None:
     assert config == replace(preset, synthetic=0.0, training=training)
     short = configure(Budget.GPU, "t-fixup", 24, epochs=0.25)
     assert 1 / (1 - short.training.update.average) == pytest.approx(0.08 * updates / 4, rel=0.01)
+
+
+def test_what_is_chosen_won_the_tuning() -> None:
+    """Of every strategy and depth that has been tuned: as exact as any with the beam, and of those the best without."""
+    settled, tuned = Settled(read_results(RESULTS)), 0
+    columns: dict[str, list[Cell]] = {}
+    for cell in EXPERIMENTS["spider-tune"].cells(Budget.GPU):
+        columns.setdefault(cell.column, []).append(cell)
+    for tried in columns.values():
+        found = [
+            settled.find(replace(cell.config, encoder="minilm-fp16"), 1, metric="held_out_exact") for cell in tried
+        ]
+        runs = [each["metrics"] for each in found if each is not None]
+        if len(runs) < len(tried):
+            continue
+        scores = [(metrics["held_out_exact"], metrics["held_out_exact_greedy"]) for metrics in runs]
+        best = tried[scores.index(max(scores))]
+        config = configure(Budget.GPU, best.config.model.strategy, best.config.model.layers)
+        training = replace(config.training, evaluate_every=best.config.training.evaluate_every)
+        assert replace(config, hold_out=best.config.hold_out, training=training) == best.config, best.variant
+        tuned += 1
+    assert tuned >= 1, "DT-Fixup has been"
 
 
 def test_what_was_chosen_holds_from_its_depth_on(monkeypatch: pytest.MonkeyPatch) -> None:
