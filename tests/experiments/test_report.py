@@ -270,9 +270,9 @@ def test_tuning_shows_what_was_tried_and_its_cost(tmp_path: Path) -> None:
     write_result(tmp_path / "results", fast, 64.0, file="fast.json", wall_seconds=30.0)
     cells = [cell(each, row=str(place), seeds=1) for place, each in enumerate((base, fast))]
     page, text = build(tmp_path, [experiment("spider-tune", cells)])
-    rows = [row for row in page.rows if row and row[0] == "dt-fixup" and len(row) == 5]
-    assert [row[2:] for row in rows] == [["0.0008", "64.0|1 seed · 16 epochs", "0.5"],
-                                         ["0.0005", "61.0|1 seed · 16 epochs", "1.5"]]  # fmt: skip
+    rows = [row for row in page.rows if row and row[0] == "dt-fixup" and len(row) == 6]
+    assert [row[2:] for row in rows] == [["0.00016", "0.0008", "64.0|1 seed · 16 epochs", "0.5"],
+                                         ["0.0001", "0.0005", "61.0|1 seed · 16 epochs", "1.5"]]  # fmt: skip
     assert "2 runs, 2.0 minutes in all" in text
     assert "exact match in percent on held-out databases of train" in text
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from dtfixup.experiments.cells import metric_of
+from dtfixup.experiments.cells import RunConfig, metric_of
 from dtfixup.experiments.curves import flat
 from dtfixup.experiments.paper_numbers import LEVELS
 from dtfixup.experiments.report_cells import NOT_YET, CellResult, counted, files_of, mean_and_deviation, unique
@@ -176,7 +176,7 @@ def _speed_rows(
 
 def tune_table(found: Sequence[CellResult]) -> Table:
     """The settings of every cell that differ, and what they came to, the best of its strategy and depth first."""
-    flats = [flat(to_json(each.cell.config)) for each in found]
+    flats = [_settings(each.cell.config) for each in found]
     columns = varying(flats)
 
     def rank(place: int) -> tuple[Any, ...]:
@@ -225,6 +225,15 @@ def varying(flats: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
     short = [fields[0].rpartition(".")[2] for fields in same.values()]
     titles = [name if short.count(name) == 1 else fields[0] for name, fields in zip(short, same.values(), strict=True)]
     return {title.replace("_", " "): fields for title, fields in zip(titles, same.values(), strict=True)}
+
+
+def _settings(config: RunConfig) -> dict[str, Any]:
+    """The fields of a configuration, with the encoder's rate in place of its ratio to that of the rest."""
+    rate = config.training.update.learning_rate
+    return {
+        "encoder_rate" if name == "encoder_factor" else name: value * rate if name == "encoder_factor" else value
+        for name, value in flat(to_json(config)).items()
+    }
 
 
 def _number(value: Any) -> str:
