@@ -6,6 +6,7 @@ import torch
 from dtfixup.reading.answers import Reader
 from dtfixup.reading.scoring import probabilities
 from dtfixup.reading.tokens import ReadingCorpus, tokenise
+from dtfixup.training.precision import Precision, fast_precision
 
 from .tiny_reading import made_up, tiny_model
 
@@ -16,7 +17,7 @@ def test_answers_are_the_models_probabilities() -> None:
     model = tiny_model()
     corpus = ReadingCorpus(tokenise(EXAMPLES, model.encoder.tokenizer, max_tokens=48))
     wanted = probabilities(model, corpus, range(6))
-    reader = Reader(model)
+    reader = Reader(model, "fp32")
     assert reader.answer_all(EXAMPLES) == wanted
     for example, row in zip(EXAMPLES, wanted, strict=True):
         assert reader.answer(example.context, example.question, example.answers) == pytest.approx(row, rel=1e-4)
@@ -30,6 +31,23 @@ def test_bf16_moves_probabilities_a_little() -> None:
         assert other == pytest.approx(one, abs=0.1)
     with pytest.raises(ValueError, match="fp8"):
         Reader(model, "fp8")
+
+
+@pytest.mark.parametrize(
+    "known", [{"avx512_bf16": True, "amx_bf16": False}, {"amx_bf16": True}, {"avx512_f": True}, {}]
+)
+def test_bf16_is_used_where_the_cpu_has_instructions_for_it(
+    known: dict[str, bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: known, raising=False)
+    wanted = Precision.BF16 if known.get("avx512_bf16") or known.get("amx_bf16") else Precision.FP32
+    assert Reader(tiny_model()).precision is wanted
+    assert fast_precision(torch.device("cuda")) is Precision.FP32
+
+
+def test_a_torch_that_does_not_tell_is_taken_at_full_precision(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(torch.cpu, "get_capabilities", raising=False)
+    assert fast_precision(torch.device("cpu")) is Precision.FP32
 
 
 def test_a_reader_leaves_the_model_trainable() -> None:

@@ -38,13 +38,15 @@ def trained(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 def test_a_stored_model_answers_as_it_did_after_training(trained: tuple[ReadingTask, Path]) -> None:
     task, folder = trained
     wanted = probabilities(task.model, task.corpus, task.evaluated)
-    reader = Reader.load(folder)
+    reader = Reader.load(folder, precision="fp32")
     assert reader.answer_all(task.data.val) == [pytest.approx(row, rel=1e-5) for row in wanted]
     example = task.data.val[3]
     alone = reader.answer(example.context, example.question, example.answers)
     assert alone == pytest.approx(wanted[3], rel=1e-4)
     assert sum(alone) == pytest.approx(1)
-    assert Reader.load(folder / "last.safetensors").answer_all(task.data.val[:1]) == [pytest.approx(wanted[0])]
+    assert Reader.load(folder / "last.safetensors", precision="fp32").answer_all(task.data.val[:1]) == [
+        pytest.approx(wanted[0])
+    ]
 
 
 def test_a_model_says_what_it_is(trained: tuple[ReadingTask, Path]) -> None:
@@ -64,7 +66,7 @@ def test_a_frozen_encoder_must_be_the_same_and_a_trained_one_is_in_the_file(
     if task.config.encoder_factor:
         example = task.data.val[0]
         wanted = probabilities(task.model, task.corpus, task.evaluated[:1])[0]
-        found = Reader(load_model(folder, encoder=other).model).answer(*_asked(example))
+        found = Reader(load_model(folder, encoder=other).model, "fp32").answer(*_asked(example))
         assert found == pytest.approx(wanted, rel=1e-4)
     else:
         with pytest.raises(CheckpointError, match="its frozen weights differ"):

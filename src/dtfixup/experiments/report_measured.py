@@ -140,6 +140,11 @@ _SPEED: Mapping[str, Sequence[tuple[str, str]]] = {
     "sql-decode-cpu": (
         ("one question, beam 5: median and 95th percentile", "{beam5_p50_ms:.0f} and {beam5_p95_ms:.0f} ms"),
     ),
+    "reading-answer": (
+        ("one question about a passage, four options: median and 95th percentile",
+         "{answer_p50_ms:.0f} and {answer_p95_ms:.0f} ms"),
+        ("the same in fp32", "{answer_fp32_p50_ms:.0f} and {answer_fp32_p95_ms:.0f} ms"),
+    ),
     "paper-step": (
         ("a step of the paper's configuration, RoBERTa-large with random weights, batch 16",
          "{step_ms:.1f} ms, {peak_gib:.1f} GiB"),

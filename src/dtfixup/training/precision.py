@@ -35,3 +35,9 @@ def float32_products(precision: Precision) -> Iterator[None]:
 def autocast(precision: Precision, device: torch.device) -> torch.autocast:
     """bf16 where it is asked for; entered for each pass, so that a CUDA graph holds its casts of the weights."""
     return torch.autocast(device.type, torch.bfloat16, enabled=precision == Precision.BF16)
+
+
+def fast_precision(device: torch.device) -> Precision:
+    """For answers that somebody waits for: bf16 on a CPU that has instructions for it, else fp32."""
+    known: dict[str, object] = getattr(torch.cpu, "get_capabilities", dict)() if device.type == "cpu" else {}
+    return Precision.BF16 if known.get("avx512_bf16") or known.get("amx_bf16") else Precision.FP32
