@@ -98,7 +98,7 @@ def test_predictions_are_those_of_the_stored_model(data: Path, tmp_path: Path) -
     rows = [json.loads(line) for line in (tmp_path / "predictions.jsonl").read_text().splitlines()]
     examples = read_examples(data / "val.json")
     assert [row["name"] for row in rows] == [example.name for example in examples]
-    again = Reader.load(tmp_path).answer_all(examples)
+    again = Reader.load(tmp_path, precision="fp32").answer_all(examples)
     for row, wanted in zip(rows, again, strict=True):
         assert row["probabilities"] == pytest.approx(wanted, abs=1e-5)
 
