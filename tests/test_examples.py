@@ -53,13 +53,14 @@ def command_of(name: str, folder: Path, epochs: int) -> list[str]:
     return [sys.executable, str(file), str(folder / "own.csv"), str(folder / "model"), "2", str(epochs)]
 
 
-def require_learned(command: list[str], chance: int = 50) -> None:
+def accuracy_after(command: list[str]) -> float:
+    """What the example says of rows it has not seen; a fair coin has 50."""
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=ONE_THREAD)
     assert done.returncode == 0, done.stderr
+    assert (Path(command[3]) / "last.safetensors").is_file()
     found = re.search(r"has not seen: (\d+\.\d) %", done.stdout)
     assert found, done.stdout
-    assert float(found[1]) > chance + 25
-    assert (Path(command[3]) / "last.safetensors").is_file()
+    return float(found[1])
 
 
 def test_sentences_are_learned_from_a_csv_file_also_after_a_stop(tmp_path: Path) -> None:
@@ -72,12 +73,12 @@ def test_sentences_are_learned_from_a_csv_file_also_after_a_stop(tmp_path: Path)
         shown, said = first.communicate()
     assert (first.returncode, shown) == (0, ""), said
     assert "go on with --resume" in said
-    require_learned([*command, "--resume"])
+    assert accuracy_after([*command, "--resume"]) > 75
 
 
 def test_questions_are_learned_from_a_csv_file(tmp_path: Path) -> None:
     questions(tmp_path / "own.csv")
-    require_learned(command_of("multiple_choice_csv", tmp_path, 5))
+    assert accuracy_after(command_of("multiple_choice_csv", tmp_path, 5)) > 75
 
 
 @pytest.mark.parametrize("name", ["classify_csv", "multiple_choice_csv"])

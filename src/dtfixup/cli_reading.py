@@ -170,13 +170,17 @@ def answer(
     if (file is None) == (not any(typed.values())):
         raise ConfigError("give a file, or a context, a question and options: one of both")
     example = example_from(typed, "the question") if file is None else example_from(read_json(file), str(file))
-    found = _reader(model, precision).answer_all([example])[0]
+    reader = _reader(model, precision)
+    found = reader.answer_all([example])[0]
     ranked = sorted(zip(found, example.answers, strict=True), key=lambda row: -row[0])
     if json:
         rows = [{"option": option, "probability": round(value, 6)} for value, option in ranked]
         print(json_text.dumps(rows, ensure_ascii=False, indent=1))
         return
-    table = Table(title=escape(example.question), title_justify="left")
+    rough = (
+        "" if reader.precision == "fp32" else f"computed in {reader.precision}; the same everywhere: --precision fp32"
+    )
+    table = Table(title=escape(example.question), title_justify="left", caption=rough, caption_justify="left")
     table.add_column("probability", justify="right")
     table.add_column("option")
     for value, option in ranked:

@@ -34,13 +34,18 @@ def test_bf16_moves_probabilities_a_little() -> None:
 
 
 @pytest.mark.parametrize(
-    "known", [{"avx512_bf16": True, "amx_bf16": False}, {"amx_bf16": True}, {"avx512_f": True}, {}]
+    ("known", "wanted"),
+    [
+        ({"avx512_bf16": True, "amx_bf16": False}, Precision.BF16),
+        ({"avx512_bf16": False, "amx_bf16": True}, Precision.BF16),
+        ({"avx512_f": True}, Precision.FP32),
+        ({}, Precision.FP32),
+    ],
 )
 def test_bf16_is_used_where_the_cpu_has_instructions_for_it(
-    known: dict[str, bool], monkeypatch: pytest.MonkeyPatch
+    known: dict[str, bool], wanted: Precision, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: known, raising=False)
-    wanted = Precision.BF16 if known.get("avx512_bf16") or known.get("amx_bf16") else Precision.FP32
     assert Reader(tiny_model()).precision is wanted
     assert fast_precision(torch.device("cuda")) is Precision.FP32
 
