@@ -1,4 +1,4 @@
-"""Numbers of docs/agreement.md that a comment after them says the origin of: they are those of the result files.
+"""Numbers of our pages that a comment after them says the origin of: they are those of the result files.
 
 `71.1 ± 0.5<!-- spider-main dt-fixup-n24-full -->`: experiment and variant of a cell, and a metric if it is not the
 experiment's own; with `paper` before it, what the paper has there.
@@ -16,7 +16,8 @@ from dtfixup.experiments.reproduce import EXPERIMENTS
 from dtfixup.experiments.result_files import read_results
 
 ROOT = Path(__file__).parents[2]
-TEXT = (ROOT / "docs" / "agreement.md").read_text(encoding="utf-8")
+PAGES = ("README.md", "docs/agreement.md", "docs/reading.md")
+TEXT = "\n".join((ROOT / page).read_text(encoding="utf-8") for page in PAGES)
 CLAIMS = re.findall(r"([\d.]+(?: ± [\d.]+)?)<!-- (paper )?(\S+) (\S+)(?: (\S+))? -->", TEXT)
 
 

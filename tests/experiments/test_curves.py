@@ -192,6 +192,7 @@ def test_panels_share_names_and_colours(tmp_path: Path, monkeypatch: pytest.Monk
     assert image.imread(out).shape[0] > 400
     first, second = drawn.figures[0].axes
     assert (first.get_title(), second.get_title()) == ("4 layers", "8 layers")
+    assert first.get_ylim()[0] == second.get_ylim()[0] == pytest.approx(2.7), "the axis begins just below guessing"
     assert list(first.lines[1].get_ydata()) == [10.0, 21.5]
     assert first.lines[1].get_color() == second.lines[0].get_color()
     assert first.lines[0].get_color() not in {first.lines[1].get_color(), second.lines[1].get_color()}

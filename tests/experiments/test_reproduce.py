@@ -125,7 +125,7 @@ def test_the_defaults_are_the_presets_but_for_length() -> None:
 
 def test_what_is_chosen_won_the_tuning() -> None:
     """Of every strategy and depth that has been tuned: as exact as any with the beam, and of those the best without."""
-    settled, tuned = Settled(read_results(RESULTS)), 0
+    settled, tuned = Settled(read_results(RESULTS)), set()
     columns: dict[str, list[Cell]] = {}
     for cell in EXPERIMENTS["spider-tune"].cells(Budget.GPU):
         columns.setdefault(cell.column, []).append(cell)
@@ -141,8 +141,8 @@ def test_what_is_chosen_won_the_tuning() -> None:
         config = configure(Budget.GPU, best.config.model.strategy, best.config.model.layers)
         training = replace(config.training, evaluate_every=best.config.training.evaluate_every)
         assert replace(config, hold_out=best.config.hold_out, training=training) == best.config, best.variant
-        tuned += 1
-    assert tuned >= 1, "DT-Fixup has been"
+        tuned.add((best.config.model.strategy, best.config.model.layers))
+    assert tuned >= {("dt-fixup", 24), ("standard", 8), ("standard", 24)}
 
 
 def test_what_was_chosen_holds_from_its_depth_on(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -105,13 +105,16 @@ def draw_panels(
         out: PNG file for the picture.
         metric: of the evaluations during training.
         ylabel: what it is.
-        level: what guessing gives: a dotted line.
+        level: what guessing gives: a dotted line, and nothing far below it is shown.
     """
     bands = {
         title: [band_of(name, [read_curve(file, metric) for file in files]) for name, files in lines.items()]
         for title, lines in panels.items()
     }
     figure = panels_figure(bands, ylabel=ylabel, level=level, size=(1.2 + 2.6 * len(panels), 3.8))
+    if level is not None:
+        lowest = min(min(band.lowest) for drawn in bands.values() for band in drawn)
+        figure.axes[0].set_ylim(bottom=0.9 * min(level, lowest))
     return write_atomically(out, lambda temporary: figure.savefig(temporary, dpi=130, format="png"))
 
 
