@@ -1,12 +1,12 @@
 """The tuning before the Spider experiments, on databases of the training split that are held out; dev is not looked at.
 
 DT-Fixup has random draws from the paper's grid (appendix C.5: learning rate 4e-4 to 8e-4, dropout 0.3 to 0.6, label
-smoothing 0 to 0.2; the encoder's rate moves with the new layers'), in the paper's budget all of it. The strategies with
-layer norms have grids of their own over learning rate, dropout and warm-up, which reach lower rates: what trains 8 such
-layers may break 24. Each grid has, at its middle rate, also the encoder's rate, dropout and label smoothing that won
-for DT-Fixup, so that these are nobody's alone. Pre-LN was best at the highest rate of its grid, so a higher one
-follows, and all that won for DT-Fixup. 16 standard layers have only what won at 8 and what won at 24. What was chosen is the
-table `spider.CHOSEN`: the best exact match with the beam, and of equals the best without one.
+smoothing 0 to 0.2; the encoder's rate moves with the new layers'), in the paper's budget all of it. The strategies
+with layer norms have grids of their own over learning rate, dropout and warm-up, which reach lower rates: what trains
+8 such layers may break 24. Each grid has, at its middle rate, also the encoder's rate, dropout and label smoothing
+that won for DT-Fixup, so that these are nobody's alone. Pre-LN was best at the highest rate of its grid, so a higher
+one follows, and all that won for DT-Fixup. 16 standard layers have only what won at 8 and what won at 24. What was
+chosen is the table `spider.CHOSEN`: the best exact match with the beam, and of equals the best without one.
 """
 
 from collections.abc import Sequence
