@@ -1,7 +1,9 @@
 # Everything runs in .venv, which the first target builds. Needs Python 3.11 or newer and make.
 PYTHON ?= python3
 BIN := .venv/bin
-PIP := $(BIN)/pip install --disable-pip-version-check --quiet --constraint constraints.txt
+PIP := $(BIN)/pip install --disable-pip-version-check --quiet --no-compile --constraint constraints.txt
+# What pip would do on one core; some packages carry files for other versions of Python, which do not compile.
+COMPILE := $(BIN)/python -m compileall -qq -j 0 .venv/lib || true
 
 .PHONY: setup demo demo-train test check bench clean
 
@@ -13,10 +15,12 @@ setup: .venv/dev
 	@$(PYTHON) -m venv .venv
 	@$(PIP) torch==$$(sed -n 's/^torch==//p' constraints.txt)
 	@$(PIP) --editable .[web]
+	@$(COMPILE)
 	@touch $@
 
 .venv/dev: .venv/run
 	@$(PIP) --editable .[cluster,dev,web]
+	@$(COMPILE)
 	@touch $@
 
 demo: .venv/run  ## five questions to the bundled databases, and the score of the shipped model
@@ -27,7 +31,7 @@ demo-train: .venv/run  ## 24 new layers on MiniLM, trained three ways: a table a
 
 # Counting lines makes Python more than twice as slow, so only the tests of what is counted are run that way.
 COUNTED := fixup transformer
-PYTEST := pytest --numprocesses auto --dist loadfile
+PYTEST := pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
 test: .venv/dev  ## the whole suite, and the coverage of the method and its layers
 	@$(BIN)/coverage erase
 	@$(BIN)/coverage run -m $(PYTEST) $(foreach each,$(COUNTED),tests/$(each) src/dtfixup/$(each))

@@ -3,6 +3,7 @@
 import os
 import shutil
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,6 +14,34 @@ if TYPE_CHECKING:
 
 # The matrices here are tiny: on a busy machine several threads spend their time waiting for each other.
 torch.set_num_threads(1)
+
+LONG = (
+    "web/test_browser.py",
+    "experiments/test_cluster.py",
+    "experiments/test_reproduce.py",
+    "experiments/test_sweep_at_once.py",
+    "web/test_browser_rows.py",
+    "test_examples.py",
+    "sql/test_hostile.py",
+    "experiments/test_sql_finetune.py",
+    "experiments/test_acceptance.py",
+    "sql/test_task.py",
+    "training/test_ranks.py",
+    "web/test_server.py",
+)
+"""Files of half a minute and more: they come first, so that no worker begins one when the others are at the end."""
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """One more than there are cores: tests wait for servers, browsers and processes of their own."""
+    cores = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
+    return len(cores) + 1
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    order = {Path(__file__).parent / name: place for place, name in enumerate(LONG)}
+    items.sort(key=lambda item: order.get(item.path, len(order)))
 
 
 @pytest.fixture(scope="module")
