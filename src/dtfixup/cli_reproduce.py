@@ -113,7 +113,7 @@ def _show_list(budget: "Budget", out: Path, encoder: str | None) -> None:
         table.add_row(name, reference, str(cost.runs), str(cost.there), *minutes)
     _console.print(table)
     _console.print(
-        "Minutes: as measured where runs are there (longer if several ran at once), else what a model of few "
+        "Minutes: as measured where runs are there, those of runs at once divided among them; else what a model of few "
         "numbers expects on an H200 with one run at a time (docs/reproduce.md).",
         highlight=False,
     )

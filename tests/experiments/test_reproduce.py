@@ -319,6 +319,8 @@ def test_the_cost_of_what_is_there_is_not_left(sources: Sources) -> None:
     expected = expected_seconds(run.config)
     assert after.seconds == pytest.approx(before.seconds - expected + 1000)
     assert after.seconds_left == pytest.approx(before.seconds - expected)
+    shared = cost_of(["spider-batch"], Budget.GPU, [{**content, "at_once": 4}])
+    assert shared.seconds == pytest.approx(after.seconds - 750)
 
 
 def test_words_of_the_command_line() -> None:

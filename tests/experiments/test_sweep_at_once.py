@@ -104,9 +104,9 @@ def test_a_run_that_ends_its_process_has_failed_and_the_others_go_on(toys: Modul
     assert "its process was ended by SIGSEGV" in reasons[1]
     assert "its process ended with exit code 3" in reasons[2]
     assert f"{runs[0].name} failed: its process was ended by SIGKILL" in shown
-    assert {"config", "commit", "hardware", "wall_seconds", "key"} <= read_json(
-        tmp_path / f"{runs[0].name}.json"
-    ).keys()
+    files = [read_json(tmp_path / f"{run.name}.json") for run in runs]
+    assert {"config", "commit", "hardware", "wall_seconds", "key"} <= files[0].keys()
+    assert [file["at_once"] for file in files] == [2] * 5
     logs = "".join(log.read_text() for log in (tmp_path / "runs").glob("worker-*.log"))
     assert "said before it quit" in logs
     assert "Segmentation fault" in logs
@@ -200,6 +200,9 @@ def test_the_time_a_run_takes_is_known_from_this_sweep(toys: ModuleType, tmp_pat
     twice = replace(run, cost=4.0)
     assert sweep_of(broken).expected_seconds(twice) == 0.0
     assert sweep_of(found, broken).expected_seconds(twice) == 600.0, "three share what one had"
+    for others, expected in ((2, 300.0), (3, 200.0), (6, 200.0)):
+        shared = replace(found, content={"wall_seconds": 100.0, "at_once": others, "metrics": {}})
+        assert sweep_of(shared).expected_seconds(twice) == expected, "nobody is taken to be faster"
     trained = outcome(run, State.FINISHED, 120.0, here=True)
     assert sweep_of(found, broken, trained).expected_seconds(twice) == 240.0
     resumed = outcome(run, State.FINISHED, 3.0, here=True, train_seconds=150.0)

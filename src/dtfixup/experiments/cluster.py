@@ -80,6 +80,7 @@ def _tune(sweep: Sweep, places: Sequence[int], resources: dict[str, float], keep
     logging.getLogger("ray.tune.analysis.experiment_analysis").setLevel(logging.ERROR)  # not to be missed aloud
     out, work = sweep.out.absolute(), sweep.work.absolute()
     given = {"runs": [each.run for each in sweep.outcomes], "out": out, "work": work, "keep_weights": keep_weights}
+    given["at_once"] = int(1 / resources["gpu"]) if 0 < resources["gpu"] < 1 else 1
     trial = tune.with_parameters(_trial, **given, here=Path.cwd())
     tuner = tune.Tuner(
         tune.with_resources(trial, resources),
@@ -93,13 +94,21 @@ def _tune(sweep: Sweep, places: Sequence[int], resources: dict[str, float], keep
         tuner.fit()
 
 
-def _trial(config: dict[str, int], runs: Sequence[Run], out: Path, work: Path, keep_weights: bool, here: Path) -> None:
+def _trial(
+    config: dict[str, int],
+    runs: Sequence[Run],
+    out: Path,
+    work: Path,
+    keep_weights: bool,
+    at_once: int,
+    here: Path,
+) -> None:
     """In a process of the cluster: train one run."""
     from ray import tune
 
     os.chdir(here)  # relative names, such as that of an encoder's folder, mean the same there
     run = runs[config["place"]]
-    state, _ = train_one(run, out, work / run.name, keep_weights)
+    state, _ = train_one(run, out, work / run.name, keep_weights, at_once=at_once)
     tune.report({"state": state.value})
 
 

@@ -205,8 +205,10 @@ def cost_section(experiments: Mapping[str, Sequence[CellResult]]) -> Section:
     rows = [_cost_row(name, files_of(found)) for name, found in experiments.items()]
     every = files_of(each for found in experiments.values() for each in found)
     rows.append(_cost_row("all, each run once", every))
-    caption = "Wall time of the runs themselves, start and evaluation included. The paper names about 30 hours for a "
-    caption += "Spider run and about 6 for a ReClor run, on one P100."
+    caption = (
+        "Wall time of the runs themselves, start and evaluation included; that of runs which shared the GPU is divided "
+        "among them. The paper names about 30 hours for a Spider run and about 6 for a ReClor run, on one P100."
+    )
     return Section("cost", "What it cost", _OURS, (Table(("experiment", "runs", "minutes"), tuple(rows), caption),))
 
 

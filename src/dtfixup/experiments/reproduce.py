@@ -18,7 +18,7 @@ from dtfixup.experiments.mu_choice import MU
 from dtfixup.experiments.reading_run import ReadingSource
 from dtfixup.experiments.reclor import TrainReading
 from dtfixup.experiments.reclor_cells import RECLOR_DEPTH, RECLOR_MAIN, RECLOR_TUNE
-from dtfixup.experiments.run_identity import Content, Settled, known_by
+from dtfixup.experiments.run_identity import Content, Settled, device_seconds, known_by
 from dtfixup.experiments.runs import Run
 from dtfixup.experiments.spider import TrainSpider, base
 from dtfixup.experiments.spider_batch import BATCH
@@ -139,7 +139,7 @@ class Cost:
     there: int
     """Runs that have ended."""
     seconds: float
-    """Of all: as measured where they have ended, by `cost.expected_seconds` else."""
+    """Of all: as measured where they have ended, shared by those that ran at once; by `cost.expected_seconds` else."""
     seconds_left: float
 
 
@@ -154,7 +154,7 @@ def cost_of(names: Iterable[str], budget: Budget, contents: Iterable[Content], e
         if content is None:
             left.append(expected_seconds(config))
         else:
-            found.append(float(content.get("wall_seconds", 0.0)))
+            found.append(device_seconds(content))
     return Cost(len(runs), len(found), sum(found) + sum(left), sum(left))
 
 

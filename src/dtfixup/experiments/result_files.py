@@ -12,7 +12,15 @@ from typing import Any, TypeVar
 
 from dtfixup.errors import DataError
 from dtfixup.experiments.cells import Cell, RunConfig, metric_of
-from dtfixup.experiments.run_identity import SETTLED, Settled, State, has_measured, read_config, state_of
+from dtfixup.experiments.run_identity import (
+    SETTLED,
+    Settled,
+    State,
+    device_seconds,
+    has_measured,
+    read_config,
+    state_of,
+)
 from dtfixup.files import read_json
 
 Config = TypeVar("Config", bound=RunConfig)
@@ -42,7 +50,8 @@ class ResultFile:
 
     @property
     def seconds(self) -> float:
-        return float(self.content.get("wall_seconds", 0.0))
+        """Of the machine's time."""
+        return device_seconds(self.content)
 
     @property
     def state(self) -> State:

@@ -45,6 +45,15 @@ def state_of(content: Content) -> State:
     return State(content.get("state", State.FINISHED))
 
 
+def device_seconds(content: Content) -> float:
+    """What a run took of its machine's time: its wall time, divided among those that shared the machine.
+
+    >>> device_seconds({"wall_seconds": 120.0, "at_once": 3}), device_seconds({"wall_seconds": 120.0})
+    (40.0, 120.0)
+    """
+    return float(content.get("wall_seconds", 0.0)) / float(content.get("at_once", 1))
+
+
 def known_by(config: Any) -> str:
     """The same for configurations that train the same, but for the seed.
 

@@ -60,8 +60,13 @@ class Run:
         return run_key(self.config, self.seed, self.data_hash)
 
 
-def train_one(run: Run, out: Path, folder: Path, keep_weights: bool = False) -> tuple[State, Content | None]:
-    """Train one run in a folder and write its file; LEFT if a stop was asked for. Needs nothing of other runs."""
+def train_one(
+    run: Run, out: Path, folder: Path, keep_weights: bool = False, *, at_once: int = 1
+) -> tuple[State, Content | None]:
+    """Train one run in a folder and write its file; LEFT if a stop was asked for. Needs nothing of other runs.
+
+    `at_once` is how many runs share the machine, or its GPU: the file says it, since they take longer.
+    """
     out, folder = out.absolute(), folder.absolute()  # so that errors name them in a form that can be told and cut out
     started, resume = time.monotonic(), _resumes(run, folder)
     write_json(folder / _STARTED, {"key": run.key, "name": run.name})
@@ -77,7 +82,7 @@ def train_one(run: Run, out: Path, folder: Path, keep_weights: bool = False) -> 
     _free_memory()
     if found is None:
         return State.LEFT, None
-    content = _write(run, out, state, found, time.monotonic() - started, hardware())
+    content = _write(run, out, state, found, time.monotonic() - started, hardware(), at_once)
     if state in SETTLED and not keep_weights:
         shutil.rmtree(Checkpoints(folder).folder, ignore_errors=True)
         for file in folder.glob("*.safetensors"):
@@ -85,12 +90,12 @@ def train_one(run: Run, out: Path, folder: Path, keep_weights: bool = False) -> 
     return state, content
 
 
-def write_lost(run: Run, out: Path, reason: str, seconds: float, where: str) -> Content:
+def write_lost(run: Run, out: Path, reason: str, seconds: float, where: str, *, at_once: int = 1) -> Content:
     """Write the file of a run whose process ended without a word; what it had saved stays. `where` is the hardware."""
-    return _write(run, out, State.FAILED, {"metrics": {}, "reason": reason}, seconds, where)
+    return _write(run, out, State.FAILED, {"metrics": {}, "reason": reason}, seconds, where, at_once)
 
 
-def _write(run: Run, out: Path, state: State, found: Content, seconds: float, where: str) -> Content:
+def _write(run: Run, out: Path, state: State, found: Content, seconds: float, where: str, at_once: int) -> Content:
     """The result file: what is known of a run whatever came of it, and what it found."""
     config = to_json(run.config)
     if "encoder" in config:
@@ -102,6 +107,7 @@ def _write(run: Run, out: Path, state: State, found: Content, seconds: float, wh
         "data_hash": run.data_hash,
         "hardware": where,
         "wall_seconds": round(seconds, 1),
+        "at_once": at_once,
         "config": config,
         "curve": [],
         **found,

@@ -85,6 +85,11 @@ class Outcome:
         return max(self.seconds or 0.0, float(metrics.get("train_seconds") or 0.0))
 
     @property
+    def at_once(self) -> int:
+        """How many runs shared the machine with it, itself included."""
+        return 1 if self.content is None else int(self.content.get("at_once", 1))
+
+    @property
     def value(self) -> float | None:
         found = None if self.content is None else self.content["metrics"].get(self.run.metric)
         return None if found is None else float(found)
@@ -164,7 +169,8 @@ def _train_at_once(sweep: "Sweep", keep_weights: bool, mps: bool) -> None:
                     sweep.end(outcome, State.LEFT, None)
                 else:
                     seconds = time.monotonic() - outcome.began
-                    content = write_lost(outcome.run, sweep.out, answer.reason, seconds, answer.hardware)
+                    where = answer.hardware
+                    content = write_lost(outcome.run, sweep.out, answer.reason, seconds, where, at_once=size)
                     sweep.end(outcome, State.FAILED, content)
                 if outcome.state is State.LEFT:
                     crew.stop()
@@ -222,13 +228,15 @@ class Sweep:
         """By the slowest of the latest runs that this sweep has trained, costs considered.
 
         The first runs of a sweep take longer than the rest, since they compile what the others find compiled.
-        Before it has trained any, by the results it found: if those had the machine for themselves, runs that share it
+        Before it has trained any, by the results it found: runs that share the machine with more others than those did
         are as many times slower at worst. 0 where there is nothing to go by.
         """
         known = [each for each in self.outcomes if each.state is State.FINISHED]
         here = sorted((each for each in known if each.began), key=lambda each: each.began)[-2 * self.at_once :]
-        slowest = max((each.whole_seconds / each.run.cost for each in here or known), default=0.0)
-        return run.cost * slowest * (1 if here else self.at_once)
+        rates = [each.whole_seconds / each.run.cost for each in here]
+        if not here:
+            rates = [each.whole_seconds / each.run.cost * max(1.0, self.at_once / each.at_once) for each in known]
+        return run.cost * max(rates, default=0.0)
 
     def say_end(self) -> None:
         """The table, why runs failed, and what is left."""

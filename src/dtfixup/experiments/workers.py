@@ -42,6 +42,7 @@ class Orders:
     keep_weights: bool
     environment: Mapping[str, str]
     threads: int
+    at_once: int
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ class Crew:
         environment: Mapping[str, str] | None = None,
     ) -> None:
         threads = max(1, torch.get_num_threads() // size)
-        self._orders = Orders(_packed(runs), out, work, keep_weights, environment or {}, threads)
+        self._orders = Orders(_packed(runs), out, work, keep_weights, environment or {}, threads, size)
         for number in range(1, size + 1):
             _log(work, number).unlink(missing_ok=True)
         self._size, self._workers = size, list[_Worker]()
@@ -201,7 +202,8 @@ def _serve(connection: Connection, number: int, orders: Orders) -> None:
         connection.send(hardware())
         while True:
             run = runs[connection.recv()]
-            connection.send(train_one(run, orders.out, orders.work / run.name, orders.keep_weights))
+            folder = orders.work / run.name
+            connection.send(train_one(run, orders.out, folder, orders.keep_weights, at_once=orders.at_once))
     except (EOFError, BrokenPipeError, ConnectionResetError):
         return
 
