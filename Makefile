@@ -31,15 +31,13 @@ demo-train: .venv/run  ## 24 new layers on MiniLM, trained three ways: a table a
 
 # Counting lines makes Python more than twice as slow, so only the tests of what is counted are run that way.
 COUNTED := fixup transformer
-# The others wait for servers, browsers and processes of their own, so they have one worker more than there are cores.
-PYTEST := pytest --dist loadfile --no-loadscope-reorder --numprocesses
-MORE := $$(($$(getconf _NPROCESSORS_ONLN) + 1))
+PYTEST := pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
 test: .venv/dev  ## the whole suite, and the coverage of the method and its layers
 	@$(BIN)/coverage erase
-	@$(BIN)/coverage run -m $(PYTEST) auto $(foreach each,$(COUNTED),tests/$(each) src/dtfixup/$(each))
+	@$(BIN)/coverage run -m $(PYTEST) $(foreach each,$(COUNTED),tests/$(each) src/dtfixup/$(each))
 	@$(BIN)/coverage combine --quiet
 	@$(BIN)/coverage report --fail-under=95 --skip-covered
-	@$(BIN)/$(PYTEST) $(MORE) $(foreach each,$(COUNTED),--ignore=tests/$(each) --ignore=src/dtfixup/$(each))
+	@$(BIN)/$(PYTEST) $(foreach each,$(COUNTED),--ignore=tests/$(each) --ignore=src/dtfixup/$(each))
 
 check: .venv/dev  ## style, types, import order
 	@$(BIN)/ruff check

@@ -2,6 +2,7 @@
 
 import io
 import json
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -244,6 +245,9 @@ def test_a_log_on_a_full_disk_ends_the_run(tmp_path: Path) -> None:
             run(tmp_path, task)
     finally:
         limit.__exit__(None, None, None)
+        for thread in threading.enumerate():  # so that what it says of its end is said before the test's
+            if type(thread).__name__ == "_AsyncWriterThread":
+                thread.join(1.0)
 
 
 def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
