@@ -33,7 +33,7 @@ _BASELINES: Sequence[tuple[str, int, Sequence[Settings]]] = (
             replace(_WON, learning_rate=3e-4),
         ],
     ),
-    ("standard", 16, [Settings(3e-4, warmup=0.1), Settings(1e-4, warmup=0.3)]),
+    ("standard", 16, [chosen("standard", 8), chosen("standard", 24)]),
     (
         "standard",
         24,
