@@ -54,7 +54,7 @@ class Settings:
 
 CHOSEN: Mapping[str, Mapping[int, Settings]] = {
     "dt-fixup": {2: Settings(8e-4, encoder_rate=1.6e-4, dropout=0.4, label_smoothing=0.0)},
-    "standard": {2: Settings(3e-4, warmup=0.1), 24: Settings(1e-4, warmup=0.3)},
+    "standard": {2: Settings(3e-4, warmup=0.1), 16: Settings(1e-4, warmup=0.3)},
     "pre-ln": {2: Settings(6e-4, dropout=0.5, warmup=0.1)},
 }
 """For each strategy that was tuned, from which depth on to train with which settings."""
