@@ -49,11 +49,9 @@ def main() -> None:
     command += " --mps" * options.mps
     for name in ("layers", "epochs"):
         command += f" --{name} {value}" if (value := getattr(options, name)) is not None else ""
-    runs = runs_of(options, count + 1)
+    runs, short = runs_of(options, count), runs_of(replace_epochs(options, 1), 1)
     with TemporaryDirectory() as folder:
-        _sweep(
-            runs[count:], Path(folder, "first")
-        )  # what is cached on disk, and this process's GPU, are there after it
+        _sweep(short, Path(folder, "first"))  # what is cached on disk, and this process's GPU, are there after it
         turn, in_turn = _sweep(runs[:count], Path(folder, "turn"))
         once, at_once = _sweep(runs[:count], Path(folder, "once"), at_once=count, mps=options.mps)
     own = sum(_metric(each, "train_seconds") for each in in_turn)
@@ -85,6 +83,10 @@ def main() -> None:
         record |= {"encoder": Path(encoder).name, "dtype": run.config.training.precision.value}
         config = {**to_json(run.config), "encoder": Path(encoder).name}
         print(f"result: {write_json(options.out, {**record, 'config': config, 'metrics': metrics})}")
+
+
+def replace_epochs(options: argparse.Namespace, epochs: int) -> argparse.Namespace:
+    return argparse.Namespace(**{**vars(options), "epochs": epochs})
 
 
 def runs_of(options: argparse.Namespace, count: int) -> list[Run]:

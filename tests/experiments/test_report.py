@@ -16,7 +16,7 @@ from dtfixup.cli import main
 from dtfixup.errors import DataError
 from dtfixup.experiments.cells import Budget, Experiment
 from dtfixup.experiments.report import build_report
-from dtfixup.experiments.report_cells import results_of, table_of
+from dtfixup.experiments.report_cells import CellResult, results_of, table_of
 from dtfixup.experiments.reproduce import EXPERIMENTS
 from dtfixup.experiments.result_files import read_results
 from dtfixup.sql.presets import minilm
@@ -147,6 +147,27 @@ def test_failed_runs_are_counted_and_say_how(tmp_path: Path) -> None:
     write_result(results, sql, None, seed=1)
     page, _ = build(tmp_path, [experiment("init-peers", cells)])
     assert page.row("init-peers", "Spider")[0] == "failed|2 seeds · 16 epochs|2 of 2 diverged"
+
+
+def test_a_spider_run_that_ends_where_broken_models_do_has_collapsed(tmp_path: Path) -> None:
+    for seed, value in ((1, 68.0), (2, 20.0), (3, 30.0)):
+        write_result(tmp_path / "results", sql_config("dt-fixup", 24), value, seed=seed)
+    page, text = build(tmp_path, [experiment("init-peers", [cell(sql_config("dt-fixup", 24))])])
+    assert page.row("init-peers", "dt-fixup")[0] == "39.3 ± 25.3|3 seeds · 16 epochs|1 of 3 collapsed", "in the mean"
+    assert "Collapsed: below 30 % at the end; counted in the mean." in text
+    assert "| dt-fixup | 24 | 2 μ | **3** | **0** | **1** |" in text
+
+
+def test_where_the_paper_tells_of_failed_runs_a_row_without_any_says_so(tmp_path: Path) -> None:
+    asked = cell(sql_config("t-fixup", 24), paper="4 of 5 failed")
+    assert CellResult(asked, ()).note == "0 of 2 seeds · 16 epochs"
+    for seed in (1, 2):
+        write_result(tmp_path / "results", sql_config("t-fixup", 24), 62.0, seed=seed)
+    page, _ = build(tmp_path, [experiment("spider-main", [asked])])
+    assert page.row("spider-main", "t-fixup")[-1] == "62.0 ± 0.0|2 seeds · 16 epochs · none failed"
+    write_result(tmp_path / "results", sql_config("t-fixup", 24), None, seed=1)
+    page, _ = build(tmp_path, [experiment("spider-main", [asked])])
+    assert page.row("spider-main", "t-fixup")[-1] == "62.0|2 seeds · 16 epochs|1 of 2 diverged"
 
 
 def test_runs_in_two_tables_are_counted_once(tmp_path: Path) -> None:
@@ -284,7 +305,7 @@ def test_stability_and_speed_say_what_is_there(tmp_path: Path) -> None:
     speed = {"metrics": {"step_ms": 11.71, "train_seconds": 362}, "hardware": "a GPU", "command": "x"}
     (results / "sql-batch16-seed1.json").write_text(json.dumps(speed))
     page, _ = build(tmp_path, [depth_cells()])
-    assert ["dt-fixup", "24", "2 μ", "2", "0", "7 of 200", "4.2", ""] in page.rows
+    assert ["dt-fixup", "24", "2 μ", "2", "0", "0", "7 of 200", "4.2", ""] in page.rows
     assert page.row("speed", "a training step at batch 16") == ["11.7 ms|a GPU", "sql-batch16-seed1.json"]
     assert page.row("speed", "one question, beam 5: median and 95th percentile")[0] == "not run yet"
 

@@ -253,8 +253,8 @@ def _draw_line(axis: Any, line: DepthLine, colour: str, shift: float) -> None:
     means = [fmean(column) for column in columns]
     axis.plot(at, means, marker="o", ms=5, lw=2.6 if line.label == "dt-fixup" else 1.8, color=colour)
     axis.errorbar(at, means, [deviation(column) for column in columns], fmt="none", ecolor=colour, capsize=4)
-    dots = [(x, value) for x, column in zip(at, columns, strict=True) for value in column]
-    axis.scatter(*zip(*dots, strict=True), s=9, color=colour, alpha=0.45, lw=0)
+    dots = [(1.03 * x, value) for x, column in zip(at, columns, strict=True) for value in column]
+    axis.scatter(*zip(*dots, strict=True), s=14, color=colour, alpha=0.7, lw=0)
 
 
 def deviation(values: Sequence[float]) -> float:

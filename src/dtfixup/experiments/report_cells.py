@@ -1,8 +1,9 @@
 """Cells of an experiment and the result files of a folder → a table with the paper's numbers beside ours.
 
-A mean is over the seeds, with the standard deviation of a sample. A run has failed if it diverged or, on ReClor, did
-not leave chance (`reclor_table.py`). On ReClor a diverged run counts as chance in the mean, as in its own table; on
-Spider, where there is no such value, the mean is over the others, which flatters the strategy that broke and no other.
+A mean is over the seeds, with the standard deviation of a sample. A run has failed if it diverged, on ReClor did not
+leave chance (`reclor_table.py`), or on Spider collapsed: it reached its end far below what two layers have. On ReClor a
+diverged run counts as chance in the mean, as in its own table; on Spider, where there is no such value, the mean is over
+the others, which flatters the strategy that broke and no other. A collapsed run counts with what it has.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -19,6 +20,8 @@ from dtfixup.sql.presets import SqlSpConfig
 NOT_YET = "not run yet"
 RECLOR_CHANCE = 25.0
 """Percent; four options."""
+SPIDER_COLLAPSED = 30.0
+"""Percent; the paper's broken models have 19 to 20, ours of two layers 60 and more."""
 _SIZES = {"minilm": "22.7M parameters", "minilm-fp16": "22.7M parameters, stored in half precision"}
 _SIZES["roberta-large"] = "355M parameters"
 
@@ -50,6 +53,10 @@ class CellResult:
         return sum(is_at_chance(each, metric.removesuffix("_accuracy")) for each in known)
 
     @property
+    def collapsed(self) -> int:
+        return sum(has_collapsed(file) for file in self.files)
+
+    @property
     def _chance(self) -> float | None:
         return None if isinstance(self.cell.config, SqlSpConfig) else RECLOR_CHANCE
 
@@ -64,10 +71,11 @@ class CellResult:
 
     @property
     def note(self) -> str:
-        """Seeds and epochs."""
+        """Seeds and epochs; that none failed, where the paper says how many of its did."""
         seeds = f"{len(self.files)} of {self.planned}" if len(self.files) < self.planned else str(len(self.files))
         word = "seed" if seeds == "1" else "seeds"
-        return f"{seeds} {word} · {counted(self.cell.config.training.epochs, 'epoch')}"
+        asked = " · none failed" if self.files and "failed" in self.cell.paper and not self.warning else ""
+        return f"{seeds} {word} · {counted(self.cell.config.training.epochs, 'epoch')}{asked}"
 
     @property
     def missing(self) -> str:
@@ -77,7 +85,7 @@ class CellResult:
     @property
     def warning(self) -> str:
         """How many runs failed, and how; nothing where none did."""
-        parts = [(self.diverged, "diverged"), (self.at_chance, "at chance")]
+        parts = [(self.diverged, "diverged"), (self.at_chance, "at chance"), (self.collapsed, "collapsed")]
         return ", ".join(f"{count} of {len(self.files)} {how}" for count, how in parts if count)
 
     def entry(self) -> Entry:
@@ -86,6 +94,12 @@ class CellResult:
             return Entry(NOT_YET, Kind.MISSING, self.note)
         text = mean_and_deviation(self.values) if self.values else "failed"
         return Entry(text, Kind.OURS, self.note, self.warning)
+
+
+def has_collapsed(file: ResultFile) -> bool:
+    """Whether a Spider run reached its end and is below what any trained model has; of no other task's run."""
+    known = {"dev_exact", "held_out_exact"} & file.metrics.keys()
+    return file.state is State.FINISHED and any(file.number(metric) < SPIDER_COLLAPSED for metric in known)
 
 
 def results_of(cells: Iterable[Cell], results: Results) -> list[CellResult]:

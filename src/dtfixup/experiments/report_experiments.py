@@ -17,6 +17,7 @@ from dtfixup.experiments.reclor import NO_LAYERS
 from dtfixup.experiments.report_cells import (
     NOT_YET,
     RECLOR_CHANCE,
+    SPIDER_COLLAPSED,
     CellResult,
     caption_of,
     counted,
@@ -75,6 +76,8 @@ def _caption(found: Found, budget: Budget) -> str:
     texts = [f"{_measure(part[0])}. {caption_of(part, budget, SCHEDULE[task])}" for task, part in parts.items() if part]
     if parts["reclor"]:
         texts.append("On ReClor a run that diverged counts as chance.")
+    if any(each.collapsed for each in found):
+        texts.append(f"Collapsed: below {SPIDER_COLLAPSED:.0f} % at the end; counted in the mean.")
     ending = (
         "Mean ± standard deviation over the seeds, after the last epoch; where no run is said to have failed, none did."
     )

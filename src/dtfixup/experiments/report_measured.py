@@ -11,7 +11,16 @@ from typing import Any
 from dtfixup.experiments.cells import RunConfig, metric_of
 from dtfixup.experiments.curves import flat
 from dtfixup.experiments.paper_numbers import LEVELS
-from dtfixup.experiments.report_cells import NOT_YET, CellResult, counted, files_of, mean_and_deviation, unique
+from dtfixup.experiments.report_cells import (
+    NOT_YET,
+    SPIDER_COLLAPSED,
+    CellResult,
+    counted,
+    files_of,
+    has_collapsed,
+    mean_and_deviation,
+    unique,
+)
 from dtfixup.experiments.report_document import Block, Command, Entry, Kind, Note, Section, Table, labels
 from dtfixup.experiments.result_files import ResultFile, Results, shortly
 from dtfixup.experiments.run_identity import State
@@ -91,19 +100,21 @@ def stability_section(results: Results) -> Section:
         entries = [
             str(len(files)),
             str(sum(file.state is State.DIVERGED for file in files)),
+            str(sum(map(has_collapsed, files))),
             f"{skipped:,} of {steps:,}",
             _highest(files, "highest_growth"),
             _highest(files, "highest_input_norm_over_mu"),
         ]
         rows.append((*labels([strategy, str(layers), limit]), *(Entry(text) for text in entries)))
-    headings = ("strategy", "N", "stream limit", "runs", "diverged", "skipped steps", "highest growth", "highest input")
+    ends, watched = ("runs", "diverged", "collapsed"), ("skipped steps", "highest growth", "highest input")
     caption = (
-        "All Spider training runs of the folder, of whatever experiment. Skipped: batches whose gradient norm is out "
+        "All Spider training runs of the folder, of whatever experiment. Collapsed: below "
+        f"{SPIDER_COLLAPSED:.0f} % at the end. Skipped: batches whose gradient norm is out "
         "of all proportion. Growth: the longest vector a layer put out, over the longest input at the start; input: "
         "the longest input, over the same; the highest of all runs and steps. Both are watched where the strategy "
         "needs the input norm."
     )
-    table = Table(headings, tuple(rows), caption)
+    table = Table(("strategy", "N", "stream limit", *ends, *watched), tuple(rows), caption)
     blocks: tuple[Block, ...] = (table,) if rows else (Note("There is no Spider training run in the folder yet."),)
     return Section("stability", "Stability", _OURS, blocks)
 
