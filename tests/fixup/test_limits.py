@@ -1,4 +1,9 @@
-"""`StreamLimit`: identity up to the limit, a sphere beyond it. Legend: B batch, L length, D width."""
+"""`StreamLimit`: identity up to the limit, a sphere beyond it; `near`, the same around what went into a layer.
+
+Legend: B batch, L length, D width.
+"""
+
+from itertools import pairwise
 
 import pytest
 import torch
@@ -52,24 +57,75 @@ def test_lower_precisions_are_kept() -> None:
     torch.testing.assert_close(y_BLD.float().norm(dim=-1), torch.full((2, 3), 2.0), rtol=1e-2, atol=0)
 
 
+@settings(deadline=None)
+@given(st.floats(0.1, 10.0), st.integers(0, 1000))
+def test_what_a_layer_adds_is_shortened_and_keeps_its_direction(longest: float, seed: int) -> None:
+    x_BLD, added_BLD = torch.randn(2, 2, 3, 5, generator=torch.Generator().manual_seed(seed)) * 3
+    found_BLD = limit_of(longest).near(x_BLD, x_BLD + added_BLD) - x_BLD
+    torch.testing.assert_close(found_BLD.norm(dim=-1), added_BLD.norm(dim=-1).clamp_max(longest))
+    similar_BL = nn.functional.cosine_similarity(found_BLD, added_BLD, dim=-1)
+    torch.testing.assert_close(similar_BL, torch.ones(2, 3), rtol=1e-4, atol=1e-4)
+
+
+def test_a_short_addition_stays_bit_for_bit_and_passes_the_gradient_to_the_layer_alone() -> None:
+    x_BLD, added_BLD = torch.randn(2, 3, 5), torch.randn(2, 3, 5)
+    y_BLD = x_BLD + added_BLD
+    longest = float(added_BLD.norm(dim=-1).max()) * 1.001
+    assert torch.equal(limit_of(longest).near(x_BLD, y_BLD), y_BLD)
+    assert torch.equal(StreamLimit(2.0).near(x_BLD, y_BLD * 1e6), y_BLD * 1e6), "nobody told it mu"
+    for each in (x_BLD, y_BLD):
+        each.requires_grad_()
+    limit_of(longest).near(x_BLD, y_BLD).sum().backward()
+    assert torch.equal(x_BLD.grad, torch.zeros(2, 3, 5))
+    assert torch.equal(y_BLD.grad, torch.ones(2, 3, 5))
+
+
+def test_the_gradient_of_a_limited_addition_is_that_of_the_formula_and_finite_where_nothing_is_added() -> None:
+    torch.manual_seed(0)
+    x_BLD, y_BLD = torch.randn(2, 2, 3, 5, dtype=torch.double)
+    lengths = (y_BLD - x_BLD).norm(dim=-1)
+    limit = limit_of(float(lengths.median()) * 1.01).double()
+    assert lengths.min() < limit.longest < lengths.max()
+    assert torch.autograd.gradcheck(limit.near, (x_BLD.requires_grad_(), y_BLD.requires_grad_()))
+    same_BLD = torch.ones(1, 1, 5, requires_grad=True)
+    limit_of(1.0).near(torch.ones(1, 1, 5), same_BLD).sum().backward()
+    assert torch.equal(same_BLD.grad, torch.ones(1, 1, 5))
+
+
+def test_however_much_a_layer_adds_something_of_what_it_read_is_left() -> None:
+    """The reason for it: with a limit on the length alone, a loud layer leaves nearly nothing."""
+    torch.manual_seed(0)
+    x_BLD, loud_BLD = torch.randn(2, 1, 100, 16)
+    stream = limit_of(2.0)
+    x_BLD = nn.functional.normalize(x_BLD, dim=-1)
+    y_BLD = x_BLD + 1000 * loud_BLD
+    alone_BLD, both_BLD = stream(y_BLD), stream(limit_of(1.0).near(x_BLD, y_BLD))
+    left = [float((each * x_BLD).sum(-1).mean()) for each in (alone_BLD, both_BLD)]
+    assert abs(left[0]) < 0.2
+    assert left[1] > 0.8
+
+
 @pytest.mark.parametrize("factor", [0.0, -1.0, float("nan")])
 def test_a_factor_must_be_positive(factor: float) -> None:
     with pytest.raises(ConfigError, match="above 0"):
         StreamLimit(factor)
 
 
-def stack_of(limit: float, strategy: str = "dt-fixup") -> TransformerStack:
-    return TransformerStack(StackConfig(layers=3, dim=8, heads=2, mlp_dim=16, stream_limit=limit), strategy)
+def stack_of(limit: float, strategy: str = "dt-fixup", added: float = 0.0) -> TransformerStack:
+    config = StackConfig(layers=3, dim=8, heads=2, mlp_dim=16, stream_limit=limit, added_limit=added)
+    return TransformerStack(config, strategy)
 
 
-def test_dt_fixup_sets_it_from_mu_and_leaves_the_start_as_it_was() -> None:
+def test_dt_fixup_sets_them_from_mu_and_leaves_the_start_as_it_was() -> None:
     x_BLD = torch.randn(2, 5, 8)
     mu = float(x_BLD.norm(dim=-1).max())
-    plain, limited = stack_of(0.0), stack_of(2.0)
+    plain, limited = stack_of(0.0), stack_of(2.0, added=1.0)
     for stack in (plain, limited):
         dt_fixup_(stack, mu, generator=torch.Generator().manual_seed(1))
     assert limited.limit is not None
+    assert limited.added_limit is not None
     assert float(limited.limit.longest) == pytest.approx(2 * mu)
+    assert float(limited.added_limit.longest) == pytest.approx(mu)
     assert torch.equal(plain(x_BLD), limited(x_BLD))
 
 
@@ -89,6 +145,29 @@ def test_no_vector_leaves_a_layer_longer() -> None:
     assert seen == pytest.approx([1.5] * 4, rel=1e-5)
 
 
+@pytest.mark.parametrize("limit", [0.0, 1.5])
+@pytest.mark.parametrize("first_only", [False, True])
+def test_no_layer_moves_a_vector_further(limit: float, first_only: bool) -> None:
+    stack = stack_of(limit, added=0.5)
+    dt_fixup_(stack, 1.0, generator=torch.Generator().manual_seed(1))
+    with torch.no_grad():
+        for parameter in stack.parameters():
+            parameter.mul_(30)
+    stream: list[torch.Tensor] = []
+    for layer in stack.layers:
+        layer.register_forward_pre_hook(lambda _, args: stream.append(args[0]))
+    with torch.no_grad():
+        stream.append(stack(torch.randn(2, 5, 8), first_only=first_only))
+    moves = [float((b - a[:, : b.shape[1]]).norm(dim=-1).max()) for a, b in pairwise(stream)]
+    assert stream[-1].shape[1] == (1 if first_only else 5)
+    assert len(moves) == 3
+    if limit:
+        assert max(moves) < 2 * 0.5 + 1e-5, "shortened after it"
+        assert max(float(each.norm(dim=-1).max()) for each in stream) <= limit * 1.00001
+    else:
+        assert moves == pytest.approx([0.5] * 3, rel=1e-5)
+
+
 def test_the_length_travels_with_the_weights() -> None:
     stack, other = stack_of(2.0), stack_of(2.0)
     dt_fixup_(stack, 3.0)
@@ -99,10 +178,18 @@ def test_the_length_travels_with_the_weights() -> None:
 
 def test_strategies_that_measure_no_mu_have_none() -> None:
     assert not strategy_named("standard").needs_input_norm
-    assert stack_of(2.0, "standard").limit is None
+    standard = stack_of(2.0, "standard", added=1.0)
+    assert standard.limit is None
+    assert standard.added_limit is None
     assert not [name for name in stack_of(0.0).state_dict() if "limit" in name]
 
 
 def test_a_limit_below_mu_is_refused() -> None:
     with pytest.raises(ConfigError, match="would change the start"):
         stack_of(0.5)
+
+
+@pytest.mark.parametrize("added", [-1.0, float("nan")])
+def test_a_limit_on_what_layers_add_is_positive(added: float) -> None:
+    with pytest.raises(ConfigError, match="such as 1"):
+        stack_of(2.0, added=added)

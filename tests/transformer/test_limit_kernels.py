@@ -48,6 +48,59 @@ def test_it_is_equal_to_the_plain_form(shape: tuple[int, int, int], dtype: torch
     torch.testing.assert_close(fused.grad.float(), plain.grad, **tolerance)
 
 
+@runs_kernels
+@pytest.mark.parametrize("shape", [(2, 9, 16), (1, 1, 40), (3, 70, 256), (0, 4, 8)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+@pytest.mark.parametrize("is_limited", [True, False])
+def test_limited_additions_are_equal_to_the_plain_form(
+    shape: tuple[int, int, int], dtype: torch.dtype, is_limited: bool
+) -> None:
+    from dtfixup.transformer.limit_kernels import LimitSteps
+
+    torch.manual_seed(0)
+    x_BLD = torch.randn(shape, device=DEVICE)
+    y_BLD = x_BLD + torch.randn(shape, device=DEVICE) * torch.rand(shape[:2], device=DEVICE)[..., None] * 4
+    y_BLD[:, -1] = x_BLD[:, -1]
+    added, limit = StreamLimit(1.0).to(DEVICE), StreamLimit(1.0).to(DEVICE)
+    for each, length in ((added, 1.5), (limit, 1.6)):
+        each.set_(length * shape[-1] ** 0.5)
+    if y_BLD.numel() > 100:
+        for length_BL, each in (((y_BLD - x_BLD).norm(dim=-1), added), (added.near(x_BLD, y_BLD).norm(dim=-1), limit)):
+            assert (length_BL > each.longest).any()
+            assert (length_BL < each.longest).any()
+    gradient_BLD = torch.randn_like(x_BLD)
+    plain, fused = ([v.clone().to(each).requires_grad_() for v in (x_BLD, y_BLD)] for each in (torch.float32, dtype))
+    expected = added.near(*plain)
+    expected = limit(expected) if is_limited else expected
+    found = LimitSteps.apply(*fused, added.longest, limit.longest if is_limited else None)
+    assert found.dtype is dtype
+    tolerance = {"rtol": 1e-5, "atol": 1e-5} if dtype is torch.float32 else {"rtol": 1e-2, "atol": 1e-2}
+    torch.testing.assert_close(found.float(), expected, **tolerance)
+    expected.backward(gradient_BLD)
+    found.backward(gradient_BLD.to(dtype))
+    for one, other in zip(fused, plain, strict=True):
+        torch.testing.assert_close(one.grad.float(), other.grad, **tolerance)
+
+
+@pytest.mark.skipif(not GPU, reason="needs a GPU")
+def test_a_stack_that_limits_additions_uses_one_kernel_a_layer() -> None:
+    from dtfixup.transformer.limit_kernels import LimitSteps
+
+    x_BLD = torch.randn(2, 5, 8, device=DEVICE)
+    outputs = {}
+    for kernel, calls in ((Kernel.AUTO, 3), (Kernel.PLAIN, 0)):
+        config = StackConfig(3, dim=8, heads=2, mlp_dim=16, stream_limit=1.0, added_limit=0.5, kernel=kernel)
+        stack = TransformerStack(config).to(DEVICE)
+        dt_fixup_(stack, 1.0, generator=torch.Generator(DEVICE).manual_seed(0))
+        with torch.no_grad():
+            for parameter in stack.parameters():
+                parameter.mul_(30)
+        with patch.object(LimitSteps, "apply", wraps=LimitSteps.apply) as apply:
+            outputs[kernel] = stack(x_BLD)
+        assert apply.call_count == calls
+    torch.testing.assert_close(outputs[Kernel.AUTO], outputs[Kernel.PLAIN], rtol=1e-3, atol=1e-3)
+
+
 @pytest.mark.skipif(not GPU, reason="needs a GPU")
 def test_a_stack_uses_it_on_a_gpu_and_not_where_the_textbook_is_asked_for() -> None:
     from dtfixup.transformer.limit_kernels import LimitRows

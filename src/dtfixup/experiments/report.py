@@ -47,6 +47,7 @@ _ORDER = (
     "spider-errors",
     "init-peers",
     "mu-choice",
+    "limits",
     "spider-tune",
     "reclor-tune",
 )

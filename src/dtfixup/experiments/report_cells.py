@@ -1,9 +1,9 @@
 """Cells of an experiment and the result files of a folder → a table with the paper's numbers beside ours.
 
 A mean is over the seeds, with the standard deviation of a sample. A run has failed if it diverged, on ReClor did not
-leave chance (`reclor_table.py`), or on Spider collapsed: it reached its end far below what two layers have. On ReClor a
-diverged run counts as chance in the mean, as in its own table; on Spider, where there is no such value, the mean is over
-the others, which flatters the strategy that broke and no other. A collapsed run counts with what it has.
+leave chance (`reclor_table.py`), or on Spider collapsed: it reached its end far below what two layers have. On ReClor
+a diverged run counts as chance in the mean, as in its own table; on Spider, where there is no such value, the mean is
+over the others, which flatters the strategy that broke and no other. A collapsed run counts with what it has.
 """
 
 from collections.abc import Callable, Iterable, Sequence

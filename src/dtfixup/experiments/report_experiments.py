@@ -271,6 +271,7 @@ _SPECIAL: Mapping[str, Callable[[Found, str], Sequence[Block]]] = {
     "spider-curves": _curve_blocks,
     "init-peers": partial(_bar_blocks, name="init-peers"),
     "mu-choice": partial(_bar_blocks, name="mu-choice"),
+    "limits": partial(_bar_blocks, name="limits"),
     "spider-tune": _tune_blocks,
     "reclor-tune": _tune_blocks,
 }

@@ -14,6 +14,7 @@ from dtfixup.errors import ConfigError
 from dtfixup.experiments.cells import Budget, Cell, Experiment, RunConfig, metric_of
 from dtfixup.experiments.cost import expected_seconds
 from dtfixup.experiments.init_peers import PEERS
+from dtfixup.experiments.limits import LIMITS
 from dtfixup.experiments.mu_choice import MU
 from dtfixup.experiments.reading_run import ReadingSource
 from dtfixup.experiments.reclor import TrainReading
@@ -31,7 +32,8 @@ from dtfixup.sql.presets import SqlSpConfig
 
 EVERYTHING = "all"
 _ORDER = (
-    DEPTH, MAIN, HARDNESS, FIGURE, BATCH, ERRORS, RECLOR_MAIN, RECLOR_DEPTH, PEERS, MU, TUNE, RECLOR_TUNE,
+    DEPTH, MAIN, HARDNESS, FIGURE, BATCH, ERRORS, RECLOR_MAIN, RECLOR_DEPTH, PEERS, MU, LIMITS, TUNE,
+    RECLOR_TUNE,
 )  # fmt: skip
 EXPERIMENTS: Mapping[str, Experiment] = {experiment.name: experiment for experiment in _ORDER}
 """By name."""

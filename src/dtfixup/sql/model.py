@@ -44,6 +44,8 @@ class ModelConfig:
     """Dropout on the stack's input."""
     stream_limit: float = 0.0
     """The longest vector between two new layers, as a multiple of mu; 0 sets no limit."""
+    added_limit: float = 0.0
+    """The longest vector that a new layer may add, as a multiple of mu; 0 sets no limit."""
     kernel: Kernel = Kernel.AUTO
     """How relations and the decoder's recurrence are computed; "plain" is the textbook form, slow and equal."""
     anchors: bool = True
@@ -79,6 +81,7 @@ class SqlSpModel(nn.Module):
                 relations=len(Relation),
                 input_dropout=config.input_dropout,
                 stream_limit=config.stream_limit,
+                added_limit=config.added_limit,
                 kernel=config.kernel,
             ),
             config.strategy,

@@ -1,7 +1,9 @@
 """`StreamLimit` on a GPU: one Triton kernel forward and one backward, where PyTorch's own operations take a dozen.
 
 Backward needs the shortened vectors, which the next layer keeps anyway, and a share for each: y = s x, and where s < 1,
-dx = s (g - y (y g) / longest^2). Equal to `StreamLimit` in value and gradient; tests hold it to that.
+dx = s (g - y (y g) / longest^2). With a limit on what a layer adds, d = y - x, in front of it, z = x + r d, out = s z:
+from dz, which is that of above, dy = r (dz - d (d dz) / |d|^2) and dx = dz - dy where r < 1, else dy = dz and dx = 0.
+Equal to `StreamLimit` in value and gradient; tests hold it to that.
 Legend: B batch, L length, D width, X = B L.
 """
 
@@ -46,6 +48,49 @@ def _shorten_backward(g, y, share, longest, dx, X, D, ROWS: tl.constexpr, DP: tl
     tl.store(dx + place, (s[:, None] * (gradient - along[:, None] * vector)).to(dx.dtype.element_ty), mask=real)
 
 
+@triton.jit
+def _step(x, y, out, moved, share, most_added, longest, X, D, LIMITED: tl.constexpr, ROWS: tl.constexpr,
+          DP: tl.constexpr):  # fmt: skip
+    row, d = tl.program_id(0) * ROWS + tl.arange(0, ROWS), tl.arange(0, DP)
+    real = (row < X)[:, None] & (d < D)[None, :]
+    place = row.to(tl.int64)[:, None] * D + d[None, :]
+    before = tl.load(x + place, mask=real, other=0.0).to(tl.float32)
+    after = tl.load(y + place, mask=real, other=0.0).to(tl.float32)
+    added, most = after - before, tl.load(most_added)
+    r = most / tl.maximum(tl.sqrt(tl.sum(added * added, 1)), most)
+    vector = tl.where((r < 1)[:, None], before + r[:, None] * added, after)
+    tl.store(moved + row, r, mask=row < X)
+    if LIMITED:
+        most = tl.load(longest)
+        s = most / tl.maximum(tl.sqrt(tl.sum(vector * vector, 1)), most)
+        tl.store(share + row, s, mask=row < X)
+        vector = vector * s[:, None]
+    tl.store(out + place, vector.to(out.dtype.element_ty), mask=real)
+
+
+@triton.jit
+def _step_backward(g, x, y, out, moved, share, most_added, longest, dx, dy, X, D, LIMITED: tl.constexpr,
+                   ROWS: tl.constexpr, DP: tl.constexpr):  # fmt: skip
+    row, d = tl.program_id(0) * ROWS + tl.arange(0, ROWS), tl.arange(0, DP)
+    real = (row < X)[:, None] & (d < D)[None, :]
+    place = row.to(tl.int64)[:, None] * D + d[None, :]
+    gradient = tl.load(g + place, mask=real, other=0.0).to(tl.float32)
+    if LIMITED:
+        vector = tl.load(out + place, mask=real, other=0.0).to(tl.float32)
+        s = tl.load(share + row, mask=row < X, other=1.0)
+        most = tl.load(longest)
+        along = tl.where(s < 1, tl.sum(gradient * vector, 1) / most / most, 0.0)
+        gradient = s[:, None] * (gradient - along[:, None] * vector)
+    before = tl.load(x + place, mask=real, other=0.0).to(tl.float32)
+    added = tl.load(y + place, mask=real, other=0.0).to(tl.float32) - before
+    r = tl.load(moved + row, mask=row < X, other=1.0)
+    length = tl.load(most_added) / r
+    along = tl.where(r < 1, tl.sum(gradient * added, 1) / length / length, 0.0)
+    part = r[:, None] * (gradient - along[:, None] * added)
+    tl.store(dy + place, part.to(dy.dtype.element_ty), mask=real)
+    tl.store(dx + place, (gradient - part).to(dx.dtype.element_ty), mask=real)
+
+
 class LimitRows(torch.autograd.Function):
     """x → x, where it is longer than `longest` shortened to it."""
 
@@ -67,8 +112,33 @@ class LimitRows(torch.autograd.Function):
         return dx_BLD, None
 
 
-def _launch(kernel: Any, *tensors: Tensor, shape: torch.Size) -> None:
+class LimitSteps(torch.autograd.Function):
+    """x that goes into a layer, y that comes out → y, no further from x than `added`, and no longer than `longest`."""
+
+    @staticmethod
+    def forward(ctx: Any, x_BLD: Tensor, y_BLD: Tensor, added: Tensor, longest: Tensor | None) -> Tensor:
+        x_BLD, y_BLD = x_BLD.contiguous(), y_BLD.contiguous()
+        out_BLD = torch.empty_like(y_BLD)
+        moved_X, share_X = torch.empty(2, y_BLD.shape[:-1].numel(), device=y_BLD.device)
+        ctx.is_limited = longest is not None
+        longest = added if longest is None else longest  # a place that is not looked at
+        places = (moved_X, share_X, added, longest)
+        _launch(_step, x_BLD, y_BLD, out_BLD, *places, shape=y_BLD.shape, LIMITED=ctx.is_limited)
+        ctx.save_for_backward(x_BLD, y_BLD, out_BLD, *places)
+        return out_BLD
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *gradients: Tensor) -> Any:
+        x_BLD, y_BLD, *kept = ctx.saved_tensors
+        dx_BLD, dy_BLD = torch.empty_like(x_BLD), torch.empty_like(y_BLD)
+        tensors = (gradients[0].contiguous(), x_BLD, y_BLD, *kept, dx_BLD, dy_BLD)
+        _launch(_step_backward, *tensors, shape=y_BLD.shape, LIMITED=ctx.is_limited)
+        return dx_BLD, dy_BLD, None, None
+
+
+def _launch(kernel: Any, *tensors: Tensor, shape: torch.Size, **constants: bool) -> None:
     width = power_of_two(shape[-1])
     rows, count = max(1, _BLOCK // width), shape[:-1].numel()
     if count:
-        kernel[(triton.cdiv(count, rows),)](*tensors, count, shape[-1], ROWS=rows, DP=width)
+        kernel[(triton.cdiv(count, rows),)](*tensors, count, shape[-1], **constants, ROWS=rows, DP=width)

@@ -1,0 +1,38 @@
+"""Ours: what limits between the layers do for DT-Fixup at N = 24 and 32, at the rate that was chosen for 24.
+
+None, as in the paper; the `minilm` preset's, on the length of vectors between layers; and one on what a layer adds to
+them as well. With the second alone a layer may add so much that, shortened, nearly nothing is left of what it read.
+"""
+
+from dataclasses import replace
+
+from dtfixup.experiments.cells import Budget, Cell, Experiment, seeds_at
+from dtfixup.experiments.spider import configure
+
+_SEEDS = {32: 3, 24: 2}
+_ROWS = {
+    "no limit": ("none", 0.0, 0.0),
+    "2 μ on the length of a vector": ("stream", 2.0, 0.0),
+    "and 1 μ on what a layer adds": ("added", 2.0, 1.0),
+}
+
+
+def limit_cells(budget: Budget) -> list[Cell]:
+    """Every row at both depths, the deeper first."""
+    cells = []
+    for layers, seeds in _SEEDS.items():
+        start = configure(budget, "dt-fixup", layers)
+        for row, (name, stream, added) in _ROWS.items():
+            config = replace(start, model=replace(start.model, stream_limit=stream, added_limit=added))
+            cells.append(Cell(row, f"N = {layers}", f"{name}-n{layers}", config, seeds_at(budget, seeds)))
+    return cells
+
+
+LIMITS = Experiment(
+    "limits",
+    "Spider: DT-Fixup with and without limits between the layers",
+    "ours",
+    limit_cells,
+    remark="μ is the longest input of the stack before training. Nothing else differs between rows; the second is "
+    "DT-Fixup in the other tables.",
+)
