@@ -45,8 +45,8 @@ check: .venv/dev  ## style, types, import order
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo
 
-LONG := $(addprefix benchmarks/,finetune.py gradient_gain.py pack_loss.py paper_step.py serve_load.py stability.py)
-bench: .venv/dev  ## measurements that are ratios within one run, but for those that need a trained model or a prepared dataset
+LONG := $(addprefix benchmarks/,finetune.py gradient_gain.py limits.py pack_loss.py paper_step.py serve_load.py stability.py)
+bench: .venv/dev  ## measurements that are ratios within one run, but for those that need a trained model, a prepared dataset or half an hour
 	@for file in $(filter-out $(LONG),$(wildcard benchmarks/*.py)); do echo "$$file"; $(BIN)/python $$file || exit 1; done
 
 clean:

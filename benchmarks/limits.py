@@ -39,7 +39,7 @@ class Trained:
     seed: int
     accuracy: float
     growth: float
-    """Longest vector that a layer put out, over the longest input at the start."""
+    """Longest vector that a layer put out, over the longest input of the same step."""
     seconds: float
 
 

@@ -49,11 +49,11 @@ def main() -> None:
     command += " --mps" * options.mps
     for name in ("layers", "epochs"):
         command += f" --{name} {value}" if (value := getattr(options, name)) is not None else ""
-    runs, short = runs_of(options, count), runs_of(replace_epochs(options, 1), 1)
+    runs, short = runs_of(options, count, options.epochs), runs_of(options, 1, epochs=1)
     with TemporaryDirectory() as folder:
         _sweep(short, Path(folder, "first"))  # what is cached on disk, and this process's GPU, are there after it
-        turn, in_turn = _sweep(runs[:count], Path(folder, "turn"))
-        once, at_once = _sweep(runs[:count], Path(folder, "once"), at_once=count, mps=options.mps)
+        turn, in_turn = _sweep(runs, Path(folder, "turn"))
+        once, at_once = _sweep(runs, Path(folder, "once"), at_once=count, mps=options.mps)
     own = sum(_metric(each, "train_seconds") for each in in_turn)
     metrics = {
         "runs": count,
@@ -85,11 +85,7 @@ def main() -> None:
         print(f"result: {write_json(options.out, {**record, 'config': config, 'metrics': metrics})}")
 
 
-def replace_epochs(options: argparse.Namespace, epochs: int) -> argparse.Namespace:
-    return argparse.Namespace(**{**vars(options), "epochs": epochs})
-
-
-def runs_of(options: argparse.Namespace, count: int) -> list[Run]:
+def runs_of(options: argparse.Namespace, count: int, epochs: int | None) -> list[Run]:
     """Runs that differ by their seed."""
     config: RunConfig
     if options.data is None:
@@ -97,12 +93,12 @@ def runs_of(options: argparse.Namespace, count: int) -> list[Run]:
 
         source = ReadingSource(small_reclor())
         config = replace(smoke(), encoder=options.encoder or str(small_encoder()))
-        config = replace(config, training=replace(config.training, epochs=options.epochs or MADE_UP_EPOCHS))
+        config = replace(config, training=replace(config.training, epochs=epochs or MADE_UP_EPOCHS))
         data_hash = source.data.data_hash
     else:
         config = configure(Budget.GPU, "dt-fixup", options.layers or LAYERS)
         config = replace(config, encoder=options.encoder or config.encoder)
-        config = replace(config, training=replace(config.training, epochs=options.epochs or EPOCHS))
+        config = replace(config, training=replace(config.training, epochs=epochs or EPOCHS))
         data_hash = str(open_prepared(options.data).index["data_hash"])
     runs = []
     for seed in range(1, count + 1):

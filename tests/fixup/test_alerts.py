@@ -23,6 +23,7 @@ def judge_of(rows: list[tuple[float, list[float], float]], limit: float = math.i
 def test_the_highest_of_each_scalar_may_come_from_different_steps() -> None:
     rows = [(2.0, [1.0, 8.0], 0.1), (6.0, [6.0, 3.0], 0.2), (1.0, [1.0, 1.0], 0.7), (2.0, [2.0, 2.0], 0.3)]
     assert judge_of(rows).summary() == {
+        "mu": MU,
         "highest_input_norm_over_mu": 3.0,
         "highest_growth": 4.0,
         "highest_gradient_norm": 0.7,

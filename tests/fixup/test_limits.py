@@ -1,4 +1,4 @@
-"""`StreamLimit`: identity up to the limit, a sphere beyond it; `near`, the same around what went into a layer.
+"""`StreamLimit`: identity up to the limit, a sphere beyond it; `keep_near`, the same around what went into a layer.
 
 Legend: B batch, L length, D width.
 """
@@ -61,7 +61,7 @@ def test_lower_precisions_are_kept() -> None:
 @given(st.floats(0.1, 10.0), st.integers(0, 1000))
 def test_what_a_layer_adds_is_shortened_and_keeps_its_direction(longest: float, seed: int) -> None:
     x_BLD, added_BLD = torch.randn(2, 2, 3, 5, generator=torch.Generator().manual_seed(seed)) * 3
-    found_BLD = limit_of(longest).near(x_BLD, x_BLD + added_BLD) - x_BLD
+    found_BLD = limit_of(longest).keep_near(x_BLD, x_BLD + added_BLD) - x_BLD
     torch.testing.assert_close(found_BLD.norm(dim=-1), added_BLD.norm(dim=-1).clamp_max(longest))
     similar_BL = nn.functional.cosine_similarity(found_BLD, added_BLD, dim=-1)
     torch.testing.assert_close(similar_BL, torch.ones(2, 3), rtol=1e-4, atol=1e-4)
@@ -71,11 +71,11 @@ def test_a_short_addition_stays_bit_for_bit_and_passes_the_gradient_to_the_layer
     x_BLD, added_BLD = torch.randn(2, 3, 5), torch.randn(2, 3, 5)
     y_BLD = x_BLD + added_BLD
     longest = float(added_BLD.norm(dim=-1).max()) * 1.001
-    assert torch.equal(limit_of(longest).near(x_BLD, y_BLD), y_BLD)
-    assert torch.equal(StreamLimit(2.0).near(x_BLD, y_BLD * 1e6), y_BLD * 1e6), "nobody told it mu"
+    assert torch.equal(limit_of(longest).keep_near(x_BLD, y_BLD), y_BLD)
+    assert torch.equal(StreamLimit(2.0).keep_near(x_BLD, y_BLD * 1e6), y_BLD * 1e6), "nobody told it mu"
     for each in (x_BLD, y_BLD):
         each.requires_grad_()
-    limit_of(longest).near(x_BLD, y_BLD).sum().backward()
+    limit_of(longest).keep_near(x_BLD, y_BLD).sum().backward()
     assert torch.equal(x_BLD.grad, torch.zeros(2, 3, 5))
     assert torch.equal(y_BLD.grad, torch.ones(2, 3, 5))
 
@@ -86,9 +86,9 @@ def test_the_gradient_of_a_limited_addition_is_that_of_the_formula_and_finite_wh
     lengths = (y_BLD - x_BLD).norm(dim=-1)
     limit = limit_of(float(lengths.median()) * 1.01).double()
     assert lengths.min() < limit.longest < lengths.max()
-    assert torch.autograd.gradcheck(limit.near, (x_BLD.requires_grad_(), y_BLD.requires_grad_()))
+    assert torch.autograd.gradcheck(limit.keep_near, (x_BLD.requires_grad_(), y_BLD.requires_grad_()))
     same_BLD = torch.ones(1, 1, 5, requires_grad=True)
-    limit_of(1.0).near(torch.ones(1, 1, 5), same_BLD).sum().backward()
+    limit_of(1.0).keep_near(torch.ones(1, 1, 5), same_BLD).sum().backward()
     assert torch.equal(same_BLD.grad, torch.ones(1, 1, 5))
 
 
@@ -99,7 +99,7 @@ def test_however_much_a_layer_adds_something_of_what_it_read_is_left() -> None:
     stream = limit_of(2.0)
     x_BLD = nn.functional.normalize(x_BLD, dim=-1)
     y_BLD = x_BLD + 1000 * loud_BLD
-    alone_BLD, both_BLD = stream(y_BLD), stream(limit_of(1.0).near(x_BLD, y_BLD))
+    alone_BLD, both_BLD = stream(y_BLD), stream(limit_of(1.0).keep_near(x_BLD, y_BLD))
     left = [float((each * x_BLD).sum(-1).mean()) for each in (alone_BLD, both_BLD)]
     assert abs(left[0]) < 0.2
     assert left[1] > 0.8
@@ -162,18 +162,20 @@ def test_no_layer_moves_a_vector_further(limit: float, first_only: bool) -> None
     assert stream[-1].shape[1] == (1 if first_only else 5)
     assert len(moves) == 3
     if limit:
-        assert max(moves) < 2 * 0.5 + 1e-5, "shortened after it"
+        assert max(moves) < 0.5 + 1e-5, "shortening after it takes them no further"
         assert max(float(each.norm(dim=-1).max()) for each in stream) <= limit * 1.00001
     else:
         assert moves == pytest.approx([0.5] * 3, rel=1e-5)
 
 
 def test_the_length_travels_with_the_weights() -> None:
-    stack, other = stack_of(2.0), stack_of(2.0)
+    stack, other = stack_of(2.0, added=1.0), stack_of(2.0, added=1.0)
     dt_fixup_(stack, 3.0)
     other.load_state_dict(stack.state_dict())
     assert other.limit is not None
+    assert other.added_limit is not None
     assert float(other.limit.longest) == 6.0
+    assert float(other.added_limit.longest) == 3.0
 
 
 def test_strategies_that_measure_no_mu_have_none() -> None:

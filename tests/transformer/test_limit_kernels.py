@@ -49,6 +49,37 @@ def test_it_is_equal_to_the_plain_form(shape: tuple[int, int, int], dtype: torch
 
 
 @runs_kernels
+def test_what_is_short_enough_stays_as_it_is_whatever_the_limit() -> None:
+    """Division on a GPU is not exact: a limit over itself may be less than 1, and must not count as shortened."""
+    from dtfixup.transformer.limit_kernels import LimitRows, LimitSteps
+
+    torch.manual_seed(0)
+    x_BLD, y_BLD, gradient_BLD = torch.randn(3, 1, 4, 8, device=DEVICE)
+    for longest in torch.empty(300 if GPU else 20, device=DEVICE).uniform_(20, 80):
+        x, y = (each.clone().requires_grad_() for each in (x_BLD, y_BLD))
+        shortened, joined = LimitRows.apply(y, longest), LimitSteps.apply(x, y, longest, longest)
+        assert torch.equal(shortened, y)
+        assert torch.equal(joined, y)
+        (shortened + joined).backward(gradient_BLD)
+        assert torch.equal(x.grad, torch.zeros_like(x))
+        assert torch.equal(y.grad, 2 * gradient_BLD)
+
+
+@runs_kernels
+def test_what_goes_into_the_layer_may_be_a_part_of_something_and_need_no_gradient() -> None:
+    from dtfixup.transformer.limit_kernels import LimitSteps
+
+    torch.manual_seed(0)
+    x_BLD, y_BLD = torch.randn(2, 5, 8, device=DEVICE)[:, :1], torch.randn(2, 1, 8, device=DEVICE, requires_grad=True)
+    added = StreamLimit(1.0).to(DEVICE)
+    added.set_(0.5)
+    found = LimitSteps.apply(x_BLD, y_BLD, added.longest, None)
+    torch.testing.assert_close(found, added.keep_near(x_BLD, y_BLD), rtol=1e-5, atol=1e-5)
+    found.sum().backward()
+    assert y_BLD.grad is not None
+
+
+@runs_kernels
 @pytest.mark.parametrize("shape", [(2, 9, 16), (1, 1, 40), (3, 70, 256), (0, 4, 8)])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
 @pytest.mark.parametrize("is_limited", [True, False])
@@ -65,12 +96,13 @@ def test_limited_additions_are_equal_to_the_plain_form(
     for each, length in ((added, 1.5), (limit, 1.6)):
         each.set_(length * shape[-1] ** 0.5)
     if y_BLD.numel() > 100:
-        for length_BL, each in (((y_BLD - x_BLD).norm(dim=-1), added), (added.near(x_BLD, y_BLD).norm(dim=-1), limit)):
+        for vector_BLD, each in ((y_BLD - x_BLD, added), (added.keep_near(x_BLD, y_BLD), limit)):
+            length_BL = vector_BLD.norm(dim=-1)
             assert (length_BL > each.longest).any()
             assert (length_BL < each.longest).any()
     gradient_BLD = torch.randn_like(x_BLD)
     plain, fused = ([v.clone().to(each).requires_grad_() for v in (x_BLD, y_BLD)] for each in (torch.float32, dtype))
-    expected = added.near(*plain)
+    expected = added.keep_near(*plain)
     expected = limit(expected) if is_limited else expected
     found = LimitSteps.apply(*fused, added.longest, limit.longest if is_limited else None)
     assert found.dtype is dtype

@@ -247,7 +247,7 @@ def depth_figure(
 
 
 def _draw_line(axis: Any, line: DepthLine, colour: str, shift: float) -> None:
-    """Means, bars and dots; `shift` moves them aside, so that those of one depth do not hide each other."""
+    """Means, bars and, beside them, dots; `shift` moves them aside, so that lines do not hide each other."""
     depths = sorted(line.values)
     at, columns = [shift * depth for depth in depths], [line.values[depth] for depth in depths]
     means = [fmean(column) for column in columns]

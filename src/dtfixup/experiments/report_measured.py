@@ -90,8 +90,10 @@ def stability_section(results: Results) -> Section:
     groups: dict[tuple[str, int, str], list[ResultFile]] = {}
     for file, config in results.runs(SqlSpConfig):
         if (model := config.model).strategy in STRATEGIES:
-            is_limited = model.stream_limit and STRATEGIES[model.strategy].needs_input_norm
+            measured = STRATEGIES[model.strategy].needs_input_norm
+            is_limited, is_added = model.stream_limit and measured, model.added_limit and measured
             limit = f"{model.stream_limit:g} μ" if is_limited else "none"
+            limit += f", added {model.added_limit:g} μ" if is_added else ""
             groups.setdefault((model.strategy, model.layers, limit), []).append(file)
     order = list(STRATEGIES)
     rows = []
@@ -110,9 +112,9 @@ def stability_section(results: Results) -> Section:
     caption = (
         "All Spider training runs of the folder, of whatever experiment. Collapsed: below "
         f"{SPIDER_COLLAPSED:.0f} % at the end. Skipped: batches whose gradient norm is out "
-        "of all proportion. Growth: the longest vector a layer put out, over the longest input at the start; input: "
-        "the longest input, over the same; the highest of all runs and steps. Both are watched where the strategy "
-        "needs the input norm."
+        "of all proportion. Growth: the longest vector a layer put out, over the longest input of that step; "
+        "input: the longest input, over the mu that the start was made with; the highest of all runs and steps. Both "
+        "are watched where the strategy needs the input norm."
     )
     table = Table(("strategy", "N", "stream limit", *ends, *watched), tuple(rows), caption)
     blocks: tuple[Block, ...] = (table,) if rows else (Note("There is no Spider training run in the folder yet."),)

@@ -7,7 +7,7 @@ from dtfixup.experiments.cells import Budget, Cell, Experiment, seeds_at
 from dtfixup.experiments.spider import configure, depth_cell, full
 
 _LONGER = 100 / 60  # the paper's epochs of the longer run and of the others
-_SHORT = 0.25  # of the epochs: a run that fails does so early
+_SHORT = 0.25  # of the epochs
 
 
 def main_cells(budget: Budget) -> list[Cell]:

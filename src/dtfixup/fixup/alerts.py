@@ -105,7 +105,7 @@ class Judge:
         self._keep(step, {"input_norm_over_mu": entering / self._mu, "growth": growth, "gradient_norm": gradient})
 
     def summary(self) -> dict[str, float]:
-        """The highest finite value of each scalar, and how many steps, alerts and steps with NaN or infinity.
+        """mu, the highest finite value of each scalar, and how many steps, alerts and steps with NaN or infinity.
 
         All values are finite, so that they fit into a JSON result file.
 
@@ -114,6 +114,7 @@ class Judge:
         >>> judge.judge(step=1, entering=2.0, after=[2.0, 2.0], gradient=float("nan"))
         >>> for name, value in judge.summary().items():
         ...     print(name, value)
+        mu 2.0
         highest_input_norm_over_mu 1.5
         highest_growth 2.0
         highest_gradient_norm 0.25
@@ -122,6 +123,7 @@ class Judge:
         steps_not_finite 1.0
         """
         return {
+            "mu": self._mu,
             **{f"highest_{name}": value for name, value in self._highest.items()},
             "alerts": float(len(self.alerts)),
             "steps_watched": float(self._steps),

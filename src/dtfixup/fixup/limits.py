@@ -5,7 +5,7 @@ to them, and as attention logits grow with the square of the length, a stream th
 passes 24 layers unchanged into one that is ten thousand times larger (`docs/method.md`). A limit of two or so leaves
 the stack at the start what the paper makes of it, bit for bit, and later shortens the few vectors that are longer.
 The length alone is not enough at high learning rates: a layer that adds a vector a thousand times as long as what it
-read leaves, shortened, a thousandth of that, and of the gradient of all layers below. `near` limits what is added.
+read leaves, shortened, a thousandth of that, and of the gradient of all layers below. `keep_near` limits what is added.
 Legend: B batch, L length, D width.
 """
 
@@ -50,16 +50,16 @@ class StreamLimit(nn.Module):
         share_BL1 = self.longest / length_BL1.clamp_min(self.longest)
         return x_BLD * share_BL1.to(x_BLD.dtype)
 
-    def near(self, x_BLD: Tensor, y_BLD: Tensor) -> Tensor:
-        """y, where it is further from x than the limit moved back towards x: x goes into a layer, y comes out.
+    def keep_near(self, x_BLD: Tensor, y_BLD: Tensor) -> Tensor:
+        """What comes out of a layer, y, moved back towards what went in, x, where it is further away than the limit.
 
         >>> limit = StreamLimit(1.0)
         >>> limit.set_(2.0)
-        >>> limit.near(torch.tensor([[[1.0], [1.0]]]), torch.tensor([[[9.0], [2.5]]]))
+        >>> limit.keep_near(torch.tensor([[[1.0], [1.0]]]), torch.tensor([[[9.0], [2.5]]]))
         tensor([[[3.0000],
                  [2.5000]]])
         """
-        precise = torch.promote_types(x_BLD.dtype, torch.float32)
+        precise = torch.promote_types(torch.promote_types(x_BLD.dtype, y_BLD.dtype), torch.float32)
         added_BLD = y_BLD.to(precise) - x_BLD.to(precise)
         share_BL1 = self.longest / torch.linalg.vector_norm(added_BLD, dim=-1, keepdim=True).clamp_min(self.longest)
         moved_BLD = (x_BLD.to(precise) + share_BL1 * added_BLD).to(y_BLD.dtype)

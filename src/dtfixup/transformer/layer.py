@@ -39,7 +39,10 @@ class StackConfig:
     stream_limit: float = 0.0
     """The longest vector between two layers, as a multiple of mu, for strategies that measure it; 0 sets no limit."""
     added_limit: float = 0.0
-    """The longest vector that a layer may add to the stream, as a multiple of mu, likewise; 0 sets no limit."""
+    """The longest vector that a layer may add to the stream, as a multiple of mu, likewise; 0 sets no limit.
+
+    At the start a layer adds a small part of mu, so that 1 leaves it as it is.
+    """
     kernel: Kernel = Kernel.AUTO
     """How attention is computed: "plain" is the textbook form, slow and equal; "auto" the fastest."""
 

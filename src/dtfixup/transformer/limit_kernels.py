@@ -1,9 +1,9 @@
 """`StreamLimit` on a GPU: one Triton kernel forward and one backward, where PyTorch's own operations take a dozen.
 
-Backward needs the shortened vectors, which the next layer keeps anyway, and a share for each: y = s x, and where s < 1,
-dx = s (g - y (y g) / longest^2). With a limit on what a layer adds, d = y - x, in front of it, z = x + r d, out = s z:
-from dz, which is that of above, dy = r (dz - d (d dz) / |d|^2) and dx = dz - dy where r < 1, else dy = dz and dx = 0.
-Equal to `StreamLimit` in value and gradient; tests hold it to that.
+`LimitRows`, y = s x with a share s for each vector: where s < 1, dx = s (g - y (y g) / longest^2). `LimitSteps` limits
+what a layer adds, d = y - x, first: z = x + r d, out = s z. From dz, made as dx above, dy = r (dz - d (d dz) / |d|^2)
+and dx = dz - dy where r < 1, else dy = dz and dx = 0. Backward needs what comes out, which the next layer keeps anyway,
+and in the second case y. Equal to `StreamLimit` in value and gradient; tests hold it to that.
 Legend: B batch, L length, D width, X = B L.
 """
 
@@ -24,13 +24,26 @@ _BLOCK = 2048  # numbers of a block
 
 
 @triton.jit
+def _share_of(vector, most):
+    """What is left of a vector, 1 where it is short enough: a GPU's most / most may be less than that."""
+    length = tl.sqrt(tl.sum(vector * vector, 1))
+    return tl.where(length > most, most / tl.maximum(length, most), 1.0)
+
+
+@triton.jit
+def _gradient_of(gradient, shortened, share, most):
+    """Of the vector before it was shortened."""
+    along = tl.where(share < 1, tl.sum(gradient * shortened, 1) / most / most, 0.0)
+    return share[:, None] * (gradient - along[:, None] * shortened)
+
+
+@triton.jit
 def _shorten(x, y, share, longest, X, D, ROWS: tl.constexpr, DP: tl.constexpr):
     row, d = tl.program_id(0) * ROWS + tl.arange(0, ROWS), tl.arange(0, DP)
     real = (row < X)[:, None] & (d < D)[None, :]
     place = row.to(tl.int64)[:, None] * D + d[None, :]
     vector = tl.load(x + place, mask=real, other=0.0).to(tl.float32)
-    most = tl.load(longest)
-    s = most / tl.maximum(tl.sqrt(tl.sum(vector * vector, 1)), most)
+    s = _share_of(vector, tl.load(longest))
     tl.store(share + row, s, mask=row < X)
     tl.store(y + place, (vector * s[:, None]).to(y.dtype.element_ty), mask=real)
 
@@ -43,9 +56,7 @@ def _shorten_backward(g, y, share, longest, dx, X, D, ROWS: tl.constexpr, DP: tl
     gradient = tl.load(g + place, mask=real, other=0.0).to(tl.float32)
     vector = tl.load(y + place, mask=real, other=0.0).to(tl.float32)
     s = tl.load(share + row, mask=row < X, other=1.0)
-    most = tl.load(longest)
-    along = tl.where(s < 1, tl.sum(gradient * vector, 1) / most / most, 0.0)
-    tl.store(dx + place, (s[:, None] * (gradient - along[:, None] * vector)).to(dx.dtype.element_ty), mask=real)
+    tl.store(dx + place, _gradient_of(gradient, vector, s, tl.load(longest)).to(dx.dtype.element_ty), mask=real)
 
 
 @triton.jit
@@ -56,13 +67,11 @@ def _step(x, y, out, moved, share, most_added, longest, X, D, LIMITED: tl.conste
     place = row.to(tl.int64)[:, None] * D + d[None, :]
     before = tl.load(x + place, mask=real, other=0.0).to(tl.float32)
     after = tl.load(y + place, mask=real, other=0.0).to(tl.float32)
-    added, most = after - before, tl.load(most_added)
-    r = most / tl.maximum(tl.sqrt(tl.sum(added * added, 1)), most)
-    vector = tl.where((r < 1)[:, None], before + r[:, None] * added, after)
+    r = _share_of(after - before, tl.load(most_added))
+    vector = tl.where((r < 1)[:, None], before + r[:, None] * (after - before), after)
     tl.store(moved + row, r, mask=row < X)
     if LIMITED:
-        most = tl.load(longest)
-        s = most / tl.maximum(tl.sqrt(tl.sum(vector * vector, 1)), most)
+        s = _share_of(vector, tl.load(longest))
         tl.store(share + row, s, mask=row < X)
         vector = vector * s[:, None]
     tl.store(out + place, vector.to(out.dtype.element_ty), mask=real)
@@ -78,15 +87,11 @@ def _step_backward(g, x, y, out, moved, share, most_added, longest, dx, dy, X, D
     if LIMITED:
         vector = tl.load(out + place, mask=real, other=0.0).to(tl.float32)
         s = tl.load(share + row, mask=row < X, other=1.0)
-        most = tl.load(longest)
-        along = tl.where(s < 1, tl.sum(gradient * vector, 1) / most / most, 0.0)
-        gradient = s[:, None] * (gradient - along[:, None] * vector)
+        gradient = _gradient_of(gradient, vector, s, tl.load(longest))
     before = tl.load(x + place, mask=real, other=0.0).to(tl.float32)
     added = tl.load(y + place, mask=real, other=0.0).to(tl.float32) - before
     r = tl.load(moved + row, mask=row < X, other=1.0)
-    length = tl.load(most_added) / r
-    along = tl.where(r < 1, tl.sum(gradient * added, 1) / length / length, 0.0)
-    part = r[:, None] * (gradient - along[:, None] * added)
+    part = _gradient_of(gradient, r[:, None] * added, r, tl.load(most_added))
     tl.store(dy + place, part.to(dy.dtype.element_ty), mask=real)
     tl.store(dx + place, (gradient - part).to(dx.dtype.element_ty), mask=real)
 

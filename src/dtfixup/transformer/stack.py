@@ -28,7 +28,7 @@ class TransformerStack(nn.Module):
         self.strategy = strategy_named(strategy) if isinstance(strategy, str) else strategy
         self.input_dropout = nn.Dropout(config.input_dropout)
         self.layers = nn.ModuleList(TransformerLayer(config, self.strategy) for _ in range(config.layers))
-        factors = [factor * self.strategy.needs_input_norm for factor in (config.stream_limit, config.added_limit)]
+        factors = (config.stream_limit, config.added_limit) if self.strategy.needs_input_norm else (0.0, 0.0)
         self.limit, self.added_limit = (StreamLimit(factor) if factor else None for factor in factors)
         self.final_norm = nn.LayerNorm(config.dim) if self.strategy.norm is NormPlacement.PRE else None
 
@@ -72,7 +72,7 @@ class TransformerStack(nn.Module):
                 x_BLD, y_BLD, self.added_limit.longest, longest
             )
             return joined_BLD
-        return self._limited(self.added_limit.near(x_BLD, y_BLD))
+        return self._limited(self.added_limit.keep_near(x_BLD, y_BLD))
 
     def _in_kernels(self, x_BLD: Tensor) -> bool:
         return x_BLD.is_cuda and self.config.kernel is not Kernel.PLAIN and has_triton()
