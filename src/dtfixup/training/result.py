@@ -63,14 +63,15 @@ def joined_over_ranks(summaries: Sequence[dict[str, float]]) -> dict[str, float]
 
 
 def joined_in_time(before: dict[str, float], after: dict[str, float]) -> dict[str, float]:
-    """What was seen before a resume and after it: the highest values, and the sums of counts.
+    """What was seen before a resume and after it: mu, which is the same, the highest values, and the sums of counts.
 
-    >>> joined_in_time({"highest_growth": 2.0, "alerts": 1.0}, {"highest_growth": 1.0, "alerts": 1.0})
-    {'highest_growth': 2.0, 'alerts': 2.0}
+    >>> before, after = ({"mu": 13.0, "highest_growth": growth, "alerts": 1.0} for growth in (2.0, 1.0))
+    >>> joined_in_time(before, after)
+    {'mu': 13.0, 'highest_growth': 2.0, 'alerts': 2.0}
     """
     if not before:
         return dict(after)
     return {
-        name: max(before[name], value) if name.startswith("highest") else before[name] + value
+        name: before[name] + value if name.startswith(("alerts", "steps")) else max(before[name], value)
         for name, value in after.items()
     }
