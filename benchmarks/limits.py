@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import cache
 from multiprocessing import get_context
 from pathlib import Path
+from statistics import fmean
 
 import torch
 from rich.console import Console
@@ -61,7 +62,7 @@ def main() -> None:
     for rate in options.rates:
         found = {each: [run.accuracy for run in trained if (run.limits, run.rate) == (each, rate)] for each in LIMITS}
         table.add_row(f"{rate:g}", *(mean_and_deviation(values) for values in found.values()))
-        metrics |= {f"{name(each)}_{rate:g}": round(sum(values) / len(values), 2) for each, values in found.items()}
+        metrics |= {f"{name(each)}_{rate:g}": round(fmean(values), 2) for each, values in found.items()}
     Console().print(table)
     if options.out:
         command = f"python benchmarks/limits.py --rates {' '.join(map(str, options.rates))}"

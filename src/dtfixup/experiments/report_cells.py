@@ -54,7 +54,7 @@ class CellResult:
 
     @property
     def collapsed(self) -> int:
-        return sum(has_collapsed(file) for file in self.files)
+        return sum(has_collapsed(file, self.cell.config) for file in self.files)
 
     @property
     def _chance(self) -> float | None:
@@ -96,12 +96,11 @@ class CellResult:
         return Entry(text, Kind.OURS, self.note, self.warning)
 
 
-def has_collapsed(file: ResultFile) -> bool:
+def has_collapsed(file: ResultFile, config: RunConfig) -> bool:
     """Whether a Spider run reached its end and is below what any trained model has; one epoch is no training."""
-    known = {"dev_exact", "held_out_exact"} & file.metrics.keys()
-    if file.content.get("config", {}).get("training", {}).get("epochs") == 1:
+    if not isinstance(config, SqlSpConfig) or config.training.epochs == 1 or file.state is not State.FINISHED:
         return False
-    return file.state is State.FINISHED and any(file.number(metric) < SPIDER_COLLAPSED for metric in known)
+    return file.number(metric_of(config)) < SPIDER_COLLAPSED
 
 
 def results_of(cells: Iterable[Cell], results: Results) -> list[CellResult]:

@@ -87,22 +87,23 @@ def _described(files: Sequence[ResultFile]) -> str:
 
 def stability_section(results: Results) -> Section:
     """What the monitor saw in all Spider runs of the folder."""
-    groups: dict[tuple[str, int, str], list[ResultFile]] = {}
+    groups: dict[tuple[str, int, str], list[tuple[ResultFile, SqlSpConfig]]] = {}
     for file, config in results.runs(SqlSpConfig):
         if (model := config.model).strategy in STRATEGIES:
             measured = STRATEGIES[model.strategy].needs_input_norm
             is_limited, is_added = model.stream_limit and measured, model.added_limit and measured
             limit = f"{model.stream_limit:g} μ" if is_limited else "none"
             limit += f", added {model.added_limit:g} μ" if is_added else ""
-            groups.setdefault((model.strategy, model.layers, limit), []).append(file)
+            groups.setdefault((model.strategy, model.layers, limit), []).append((file, config))
     order = list(STRATEGIES)
     rows = []
-    for (strategy, layers, limit), files in sorted(groups.items(), key=lambda each: (order.index(each[0][0]), each[0])):
+    for (strategy, layers, limit), runs in sorted(groups.items(), key=lambda each: (order.index(each[0][0]), each[0])):
+        files = [file for file, _ in runs]
         skipped, steps = (sum(int(file.metrics.get(name, 0)) for file in files) for name in ("skipped_steps", "steps"))
         entries = [
             str(len(files)),
             str(sum(file.state is State.DIVERGED for file in files)),
-            str(sum(map(has_collapsed, files))),
+            str(sum(has_collapsed(*run) for run in runs)),
             f"{skipped:,} of {steps:,}",
             _highest(files, "highest_growth"),
             _highest(files, "highest_input_norm_over_mu"),
