@@ -3,6 +3,7 @@
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -418,6 +419,14 @@ def test_a_statement_that_mariadb_does_not_stop_is_killed(mariadb_url: str, monk
         assert guard.run("SELECT 1 FROM information_schema.processlist WHERE id = ?", [session]).rows == []
 
 
+def stop(pid: int) -> None:
+    """Returns when all threads stand still: one that had not noticed yet would answer."""
+    os.kill(pid, signal.SIGSTOP)
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        while (task / "stat").read_text().rpartition(")")[2].split()[0] != "T":
+            time.sleep(0.01)
+
+
 @pytest.mark.parametrize("kind", ["postgresql", "mariadb"])
 def test_a_server_that_hangs_is_left(kind: str, request: pytest.FixtureRequest) -> None:
     server: Server = request.getfixturevalue(kind)
@@ -425,7 +434,7 @@ def test_a_server_that_hangs_is_left(kind: str, request: pytest.FixtureRequest) 
         pid = server.pid
         if kind == "postgresql":
             [(pid,)] = guard.run("SELECT pg_backend_pid()").rows
-        os.kill(pid, signal.SIGSTOP)
+        stop(pid)
         try:
             with pytest.raises(DeadlineError, match=r"0\.3 s"):
                 guard.run("SELECT 1")
