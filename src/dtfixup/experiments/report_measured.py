@@ -163,14 +163,10 @@ _SPEED: Mapping[str, Sequence[tuple[str, str]]] = {
         ("a step of the paper's configuration, RoBERTa-large with random weights, batch 16",
          "{step_ms:.1f} ms, {peak_gib:.1f} GiB"),
     ),
-    "two-at-once": (
-        ("{runs} trainings in turn, over the same at once; without the start of processes",
+    "two-at-once-mps": (
+        ("{runs} trainings in turn, over the same at once under NVIDIA's MPS; without the start of processes",
          "{ratio:.2f}; {ratio_without_start:.2f}"),
         ("a sweep in turn, over its runs' own training time", "{overhead:.2f}"),
-    ),
-    "two-at-once-mps": (
-        ("{runs} trainings in turn, over the same at once under NVIDIA's MPS; without the start",
-         "{ratio:.2f}; {ratio_without_start:.2f}"),
     ),
 }  # fmt: skip
 """For each stem of a file what its metrics say, and how."""
