@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from dtfixup.encoders.load import file_sha256
-from dtfixup.experiments.provenance import provenance
+from dtfixup.experiments.provenance import begin, provenance
 from dtfixup.files import write_json
 from dtfixup.sql.answers import Answer
 from dtfixup.sql.dataset import Dataset, open_dataset
@@ -37,7 +37,7 @@ def main() -> None:
     torch.set_num_threads(options.threads)
     dataset = open_dataset(sample_folder())
     model = options.model or default_model()
-    started = time.monotonic()
+    started = begin()
     answers = warm(model, dataset, options.questions, options.beam)
     metrics = figures([answer.timing.total for answer in answers], "warm")
     for part in ("link", "search", "write"):

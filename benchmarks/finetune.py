@@ -8,7 +8,6 @@ its runs, and gets those of databases that were not yet measured on this model.
 
 import argparse
 import csv
-import time
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
@@ -20,7 +19,7 @@ from rich.console import Console
 from rich.table import Table
 
 from dtfixup.encoders.load import file_sha256
-from dtfixup.experiments.provenance import provenance
+from dtfixup.experiments.provenance import begin, provenance
 from dtfixup.experiments.sql_finetune import finetune, open_finetuning
 from dtfixup.files import read_json, write_json
 from dtfixup.sql.dataset import open_dataset
@@ -62,7 +61,7 @@ def main() -> None:
 
 def run_one(database: Path, rows: list[list[str]], weights: Path, hold_out: float) -> dict[str, Any]:
     """Teach one database's questions, and tell what came of it; the model is not kept."""
-    started = time.monotonic()
+    started = begin()
     base = FinetuneConfig()
     config = replace(base, hold_out=hold_out, training=replace(base.training, seed=_SEED))
     with TemporaryDirectory() as folder:

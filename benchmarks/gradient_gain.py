@@ -10,7 +10,6 @@ mu, which is taken to be the longest input of these batches before it is made lo
 
 import argparse
 import math
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -23,7 +22,7 @@ from rich.table import Table
 from torch import Tensor, nn
 
 from dtfixup.encoders import load_encoder
-from dtfixup.experiments.provenance import provenance
+from dtfixup.experiments.provenance import begin, provenance
 from dtfixup.files import write_json
 from dtfixup.fixup import StreamLimit
 from dtfixup.fixup.norms import evaluation_mode
@@ -53,7 +52,7 @@ def main() -> None:
     parser.add_argument("--batches", type=int, default=8, help="of eight examples each")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    started = time.monotonic()
+    started = begin()
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     trained, prepared = load_model(options.model, device), open_prepared(options.data)
     config = changed(minilm(), {"model": to_json(trained.model.config), "training": {"batch_size": 8}})

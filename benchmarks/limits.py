@@ -23,7 +23,7 @@ from rich.progress import track
 from rich.table import Table
 
 from dtfixup.experiments.kinship_demo import Candidate, DemoConfig, DemoData, Run, data_hash, prepare
-from dtfixup.experiments.provenance import provenance
+from dtfixup.experiments.provenance import begin, provenance
 from dtfixup.experiments.report_cells import mean_and_deviation
 from dtfixup.files import write_json
 
@@ -51,7 +51,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=DemoConfig.steps)
     parser.add_argument("--out", type=Path, help="result file")
     options = parser.parse_args()
-    started = time.monotonic()
+    started = begin()
     config = replace(DemoConfig(), steps=options.steps, evaluate_every=options.steps)
     jobs = [(config, limits, rate, seed) for seed in options.seeds for rate in options.rates for limits in LIMITS]
     with ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn")) as pool:

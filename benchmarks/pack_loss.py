@@ -6,7 +6,6 @@ minutes each on a CPU. `--parts` also rounds encoder, new layers and the rest on
 """
 
 import argparse
-import time
 from pathlib import Path
 
 import torch
@@ -14,7 +13,7 @@ from rich.console import Console
 
 from dtfixup.encoders.load import file_sha256
 from dtfixup.experiments.pack_loss import measure_loss, rounding_by_part, show_loss
-from dtfixup.experiments.provenance import provenance
+from dtfixup.experiments.provenance import begin, provenance
 from dtfixup.files import write_json
 from dtfixup.sql.prepared import open_prepared
 from dtfixup.training.checkpoint import weights_file
@@ -30,7 +29,7 @@ def main() -> None:
     parser.add_argument("--parts", action="store_true")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    started = time.monotonic()
+    started = begin()
     device = "cuda" if torch.cuda.is_available() else "cpu"
     prepared, full = open_prepared(options.data), weights_file(options.model)
     loss = measure_loss(full, options.packed, prepared, beam=options.beam, device=device)

@@ -24,7 +24,7 @@ from torch import Tensor
 from transformers import RobertaConfig, RobertaModel
 
 from dtfixup.encoders import Encoder, load_encoder
-from dtfixup.experiments.provenance import provenance
+from dtfixup.experiments.provenance import begin, provenance
 from dtfixup.files import write_json
 from dtfixup.fixup import FixupReport
 from dtfixup.fixup.monitor import watch
@@ -70,7 +70,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--out", type=Path, help="result file")
     options = parser.parse_args()
-    started = time.monotonic()
+    started = begin()
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     config = changed(
         paper(),

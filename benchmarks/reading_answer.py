@@ -22,7 +22,7 @@ import torch
 
 from dtfixup import dt_fixup_, initialise_free_
 from dtfixup.encoders import load_encoder
-from dtfixup.experiments.provenance import provenance
+from dtfixup.experiments.provenance import begin, provenance
 from dtfixup.files import write_json
 from dtfixup.reading.answers import Reader
 from dtfixup.reading.examples import ReadingExample
@@ -91,7 +91,7 @@ def main() -> None:
     parser.add_argument("--questions", type=int, default=60)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    started = time.monotonic()
+    started = begin()
     reader = Reader(fresh_model()) if options.model is None else Reader.load(options.model)
     model, exact = reader.model, Reader(reader.model, "fp32")
     ways: dict[str, Callable[[ReadingExample], object]] = {

@@ -24,7 +24,7 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
 from dtfixup import dt_fixup_
-from dtfixup.experiments.provenance import commit, hardware
+from dtfixup.experiments.provenance import begin, commit, hardware
 from dtfixup.files import write_json
 from dtfixup.training.casting import call_cast, cast_names
 from dtfixup.transformer import Attention, Kernel, StackConfig, TransformerStack
@@ -211,7 +211,7 @@ def options_or(sizes: Sizes) -> tuple[Sizes, Path | None]:
 
 
 def main() -> None:
-    started = time.monotonic()
+    started = begin()
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     on_gpu = device.type == "cuda"
     sizes, path = options_or(ON_A_GPU if on_gpu else ON_A_CPU)

@@ -24,7 +24,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from dtfixup.experiments.provenance import provenance
+from dtfixup.experiments.provenance import begin, provenance
 from dtfixup.files import write_json
 from dtfixup.sql.dataset import open_dataset
 from dtfixup.sql.sample import sample_folder
@@ -56,7 +56,7 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    started = time.monotonic()
+    started = begin()
     server, url = start(options.model, options.workers)
     try:
         tally, memory = load(server.pid, url, options.clients, options.seconds)

@@ -18,7 +18,7 @@ import torch
 
 from dtfixup import dt_fixup_, initialise_free_
 from dtfixup.encoders import load_encoder
-from dtfixup.experiments.provenance import provenance
+from dtfixup.experiments.provenance import begin, provenance
 from dtfixup.files import write_json
 from dtfixup.sql.batch import Corpus, Order
 from dtfixup.sql.decoding import corpus_for, decode, search_all
@@ -37,7 +37,7 @@ def main() -> None:
     parser.add_argument("--whole", action="store_true")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    began = time.monotonic()
+    began = begin()
     device = "cuda" if torch.cuda.is_available() else "cpu"
     prepared = open_prepared(options.data) if options.data else prepared_sample()
     model, order, encoder = fresh_model(device) if options.model is None else trained(options.model, device)

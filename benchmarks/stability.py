@@ -16,7 +16,6 @@ Legend: B batch, L length, D width, H heads, Z width of a head, R relations.
 
 import argparse
 import math
-import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -30,7 +29,7 @@ from rich.progress import track
 from torch import Tensor, nn
 
 from dtfixup.encoders import load_encoder
-from dtfixup.experiments.provenance import provenance
+from dtfixup.experiments.provenance import begin, provenance
 from dtfixup.files import read_json, write_atomically, write_json
 from dtfixup.fixup import FixupReport
 from dtfixup.fixup.monitor import watch
@@ -92,7 +91,7 @@ def main() -> None:
         return
     if options.data is None or options.out is None:
         parser.error("--data and --out are needed")
-    started = time.monotonic()
+    started = begin()
     update = {"learning_rate": options.rate} | ({"clip": UNGUARDED, "spike": UNGUARDED} if options.bare else {})
     config = changed(
         minilm(),

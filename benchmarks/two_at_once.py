@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory
 from rich.console import Console
 
 from dtfixup.experiments.cells import Budget, RunConfig, metric_of
-from dtfixup.experiments.provenance import provenance
+from dtfixup.experiments.provenance import begin, provenance
 from dtfixup.experiments.reading_run import ReadingSource
 from dtfixup.experiments.reclor import TrainReading
 from dtfixup.experiments.spider import TrainSpider, configure
@@ -44,7 +44,7 @@ def main() -> None:
     options = parser.parse_args()
     if options.at_once < 2:
         parser.error("--at-once is 2 or more")
-    started, count = time.monotonic(), options.at_once
+    started, count = begin(), options.at_once
     command = f"python benchmarks/two_at_once.py{' --data DIR' * bool(options.data)} --at-once {count}"
     command += " --mps" * options.mps
     for name in ("layers", "epochs"):

@@ -5,7 +5,6 @@ import math
 import os
 import re
 import sys
-import time
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NoReturn
@@ -50,9 +49,9 @@ def check(
         plot: PNG file for the picture.
     """
     from dtfixup.experiments.depth import check_bundled, sentences_hash
-    from dtfixup.experiments.provenance import provenance
+    from dtfixup.experiments.provenance import begin, provenance
 
-    started = time.monotonic()
+    started = begin()
     report = check_bundled(_numbers(depths), tuple(_split(strategies)), encoder=encoder)
     print(report)
     if json is not None:

@@ -1,7 +1,6 @@
 """The verbs about the model that is shipped: typed functions, and jsonargparse makes their options."""
 
 import sys
-import time
 from pathlib import Path
 from typing import Literal
 
@@ -66,8 +65,9 @@ def acceptance(
         json: File for the result.
     """
     from dtfixup.experiments.acceptance import accept, show_acceptance
+    from dtfixup.experiments.provenance import begin
 
-    started = time.monotonic()
+    started = begin()
     found = accept(model, beam=beam, variants=variants, workers=workers)
     if json is not None:
         _console.print(f"result: {write_json(json, found.to_json(started))}")

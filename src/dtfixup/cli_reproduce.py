@@ -1,7 +1,6 @@
 """The verb `dtfixup reproduce`: every table and figure, by name."""
 
 import hashlib
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -157,6 +156,7 @@ def _classify_errors(
     if spider is None:
         _console.print("spider-errors: to have errors classified, give --data with Spider's databases")
         return
+    from dtfixup.experiments.provenance import begin
     from dtfixup.experiments.reproduce import EXPERIMENTS, label_of
     from dtfixup.experiments.run_identity import Settled, State, state_of
     from dtfixup.experiments.spider_errors import NAME, analyse_run, read_errors, write_errors
@@ -182,6 +182,6 @@ def _classify_errors(
                 continue
             digest = hashlib.sha256(beams.read_bytes()).hexdigest()
             if not file.is_file() or read_errors(file).beams_sha256 != digest:
-                started = time.monotonic()
+                started = begin()
                 write_errors(file, analyse_run(result, beams, dataset), this_command(), started)
                 _console.print(f"errors: {file}")

@@ -1,6 +1,5 @@
 """The verbs that work on result files of training runs: typed functions, and jsonargparse makes their options."""
 
-import time
 from pathlib import Path
 
 from rich.console import Console
@@ -36,10 +35,11 @@ def errors(result: Path, beams: Path, data: Path, out: Path, split: str = "dev",
         split: Split that the run was evaluated on.
         variants: How many times to compare on randomised content too, so that luck does not count.
     """
+    from dtfixup.experiments.provenance import begin
     from dtfixup.experiments.spider_errors import analyse_run, show_errors, write_errors
     from dtfixup.sql.dataset import open_dataset
 
-    started = time.monotonic()
+    started = begin()
     found = analyse_run(result, beams, open_dataset(data), split, variants=variants)
     options = {"result": result.name, "beams": beams.name, "data": "DIR", "out": out.name, "split": split}
     command = " ".join(f"--{name} {value}" for name, value in {**options, "variants": variants}.items())

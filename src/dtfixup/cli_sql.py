@@ -191,12 +191,12 @@ def _write_figures(
     done: "PrepareReport",
     seconds: float,
 ) -> None:
-    from dtfixup.experiments.provenance import peak_memory_gib, provenance
+    from dtfixup.experiments.provenance import begin, peak_memory_gib, provenance
     from dtfixup.files import read_json
     from dtfixup.sql.figures import flat_metrics, measure
 
     peak = peak_memory_gib(workers)
-    started = time.monotonic()
+    started = begin()
     figures = measure(data, splits, verdicts=verdicts, walks=walks, workers=workers)
     command = f"dtfixup sql prepare --data DIR --out DIR --encoder {encoder} --splits {','.join(splits)} --report FILE"
     command += f" --walks {walks}" + (" --verdicts FILE" if verdicts is not None else "")

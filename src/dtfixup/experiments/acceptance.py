@@ -144,7 +144,7 @@ class Acceptance:
         )
 
     def to_json(self, started: float) -> dict[str, Any]:
-        """A result file; `started` is a reading of `time.monotonic()`."""
+        """A result file; `started` is what `begin` returned."""
         record = provenance(
             "sql-acceptance",
             f"dtfixup sql acceptance [--model FILE] --beam {self.config['beam']} --variants {self.config['variants']}",

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -25,7 +26,7 @@ RESULT = "result.json"
 def provenance(
     name: str, command: str, started: float, *, seed: int, encoder: str = "minilm", data_hash: str = ""
 ) -> dict[str, Any]:
-    """The fields that every result file has; `started` is a reading of `time.monotonic()`."""
+    """The fields that every result file has; `started` is what `begin` returned."""
     return {
         "name": name,
         "command": command,
@@ -96,8 +97,15 @@ def finish_run(
     return TaskRun(done, metrics)
 
 
+def begin() -> float:
+    """A reading of `time.monotonic()`, for `provenance`; what is committed later is not the code that runs."""
+    commit()
+    return time.monotonic()
+
+
+@cache
 def commit() -> str:
-    """The commit of this source tree, "-dirty" where it has changes, "unknown" where it is no checkout."""
+    """The commit of this source tree, "-dirty" where it has changes, "unknown" where it is no checkout; read once."""
     folder = Path(__file__).parent
 
     def git(*words: str) -> str:

@@ -6,7 +6,6 @@ bare GPU box.
 """
 
 import math
-import time
 from functools import cached_property
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from rich.console import Console
 
 from dtfixup.encoders import load_encoder, load_tokenizer
 from dtfixup.errors import DivergedError
-from dtfixup.experiments.provenance import TaskRun, finish_run, fit_metrics
+from dtfixup.experiments.provenance import TaskRun, begin, finish_run, fit_metrics
 from dtfixup.reading.examples import ReadingData, read_data
 from dtfixup.reading.presets import ReadingRunConfig
 from dtfixup.reading.scoring import metrics_of, probabilities, write_probabilities
@@ -73,7 +72,7 @@ def train_reading(
     `data` is a folder with `train` and `val`, one file of examples to train on, or what `read_data` made of either;
     runs that share their data share a `ReadingSource`.
     """
-    started, folder = time.monotonic(), Path(folder)
+    started, folder = begin(), Path(folder)
     fabric = launch()
     source = data if isinstance(data, ReadingSource) else ReadingSource(data)
     task = source.task(config, fabric.device)

@@ -19,7 +19,7 @@ from typing import Any
 import torch
 
 from dtfixup.errors import DivergedError, TrainingError
-from dtfixup.experiments.provenance import commit, hardware
+from dtfixup.experiments.provenance import begin, commit, hardware
 from dtfixup.experiments.run_identity import SETTLED, Content, State, run_key
 from dtfixup.files import read_json, write_json
 from dtfixup.training.checkpoint import Checkpoints
@@ -68,7 +68,7 @@ def train_one(
     `at_once` is how many runs share the machine, or its GPU: the file says it, since they take longer.
     """
     out, folder = out.absolute(), folder.absolute()  # so that errors name them in a form that can be told and cut out
-    started, resume = time.monotonic(), _resumes(run, folder)
+    started, resume = begin(), _resumes(run, folder)
     write_json(folder / _STARTED, {"key": run.key, "name": run.name})
     found: Content | None
     gc.freeze()  # what is there already is not searched for garbage afterwards: that takes longer than a small run

@@ -2,7 +2,6 @@
 
 import multiprocessing
 import queue
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -27,13 +26,13 @@ from dtfixup.experiments.kinship_demo import (
     prepare,
     run_in_process,
 )
-from dtfixup.experiments.provenance import provenance
+from dtfixup.experiments.provenance import begin, provenance
 from dtfixup.files import write_json
 
 
 def show_demo(config: DemoConfig, out: Path) -> list[RunResult]:
     """Train the strategies, tell what happens, and leave demo.json and demo.png in `out`."""
-    started = time.monotonic()
+    started = begin()
     console = Console()
     example = generate(1, (3,), 4)[0]
     console.print("[bold]Task[/]: how are two people related? Facts come in any order; all of them are needed.")

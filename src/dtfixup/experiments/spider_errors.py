@@ -166,7 +166,7 @@ def classify(found: Difference, execution: ExecutionVerdict) -> ErrorClass:
 
 
 def write_errors(path: Path, errors: RunErrors, command: str, started: float) -> Path:
-    """Write a file of errors; `started` is a reading of `time.monotonic()`."""
+    """Write a file of errors; `started` is what `begin` returned."""
     record = {
         "name": NAME,
         "command": command,

@@ -8,7 +8,6 @@ engine's logs in `training`. Until then, `training` also holds checkpoints, from
 
 import json
 import shutil
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,7 +18,7 @@ from rich.console import Console
 
 from dtfixup.encoders import Tokenizer, load_tokenizer
 from dtfixup.errors import CheckpointError, ConfigError
-from dtfixup.experiments.provenance import RESULT, finish_run, fit_metrics
+from dtfixup.experiments.provenance import RESULT, begin, finish_run, fit_metrics
 from dtfixup.files import write_atomically, write_json
 from dtfixup.sql.finetuning import (
     TUNING,
@@ -147,7 +146,7 @@ def finetune(
         resume: go on with the run in the folder.
         console: where progress is shown; the error stream by default.
     """
-    started, folder = time.monotonic(), Path(folder)
+    started, folder = begin(), Path(folder)
     _require_free(folder, opened.weights, resume=resume)
     console = console or Console(stderr=True)
     judge = PairJudge(

@@ -10,7 +10,7 @@ from pathlib import Path
 from rich.console import Console
 
 from dtfixup.encoders import load_encoder
-from dtfixup.experiments.provenance import TaskRun, finish_run, fit_metrics
+from dtfixup.experiments.provenance import TaskRun, begin, finish_run, fit_metrics
 from dtfixup.sql.decoding import decode, exact_metrics
 from dtfixup.sql.predictions import likeliest, write_beams
 from dtfixup.sql.prepared import Prepared
@@ -33,7 +33,7 @@ def train_sql(
     console: Console | None = None,
 ) -> TaskRun:
     """Train, decode the evaluation examples with a beam, write `result.json` and `beams.jsonl` into the folder."""
-    started, folder = time.monotonic(), Path(folder)
+    started, folder = begin(), Path(folder)
     fabric = launch()
     task = SqlTask(config, prepared, load_encoder(config.encoder), fabric.device)
     done = fit(task, config.training, folder, fabric=fabric, resume=resume, console=console)

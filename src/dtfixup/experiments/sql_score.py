@@ -99,7 +99,7 @@ def score_run(
         workers: processes that run queries; one for every core by default.
         show_progress: show bars.
     """
-    content = read_result(result, split)
+    code, content = commit(), read_result(result, split)
     examples = dataset.split(split)
     queries = read_beams(beams, len(examples))
     judged = judge_beams(examples, queries, dataset, show_progress=show_progress)
@@ -108,7 +108,7 @@ def score_run(
         examples, queries, judged, dataset, variants=variants, workers=workers, show_progress=show_progress
     )
     score = summarise_scores(scores, split)
-    scored = {"commit": commit(), "variants": variants, "unjudged": len(score.unjudged)}
+    scored = {"commit": code, "variants": variants, "unjudged": len(score.unjudged)}
     write_json(result, {**content, "metrics": {**content["metrics"], **score.metrics}, "scoring": scored})
     return score
 
