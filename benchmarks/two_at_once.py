@@ -46,6 +46,7 @@ def main() -> None:
         parser.error("--at-once is 2 or more")
     started, count = begin(), options.at_once
     command = f"python benchmarks/two_at_once.py{' --data DIR' * bool(options.data)} --at-once {count}"
+    command += f" --encoder {Path(options.encoder).name}" if options.encoder else ""
     command += " --mps" * options.mps
     for name in ("layers", "epochs"):
         command += f" --{name} {value}" if (value := getattr(options, name)) is not None else ""

@@ -42,6 +42,12 @@ def exit_if_stopped(was_stopped: bool) -> None:
         sys.exit(STOPPED)
 
 
+def exit_if_failed(failed: int) -> None:
+    """A script must not go on where a run of a sweep ended by an error, either; one that diverged has its result."""
+    if failed:
+        sys.exit(1)
+
+
 def show_result(metrics: Mapping[str, float], folder: Path, copy: Path | None) -> None:
     """The metrics of a finished run, and where its files are; `copy` gets the result file too."""
     from dtfixup.experiments.provenance import RESULT

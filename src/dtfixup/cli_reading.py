@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from dtfixup.cli_options import exit_if_stopped, settings_from, show_result, this_command
+from dtfixup.cli_options import exit_if_failed, exit_if_stopped, settings_from, show_result, this_command
 from dtfixup.errors import ConfigError
 from dtfixup.files import read_json, write_atomically, write_json
 
@@ -217,6 +217,7 @@ def depth(
     from dtfixup.experiments.reading_run import ReadingSource
     from dtfixup.experiments.reclor import Part, runs_of
     from dtfixup.experiments.reclor_table import show_tables
+    from dtfixup.experiments.run_identity import State
     from dtfixup.experiments.sweep import read_sweep, run_sweep
     from dtfixup.reading.presets import PRESETS
 
@@ -227,6 +228,7 @@ def depth(
     outcomes = run_sweep(runs, out, work=work, budget_seconds=budget_seconds, keep_weights=keep_weights)
     show_tables(read_sweep(out), _console)
     exit_if_stopped(any(each.was_stopped for each in outcomes))
+    exit_if_failed(sum(each.state is State.FAILED for each in outcomes))
 
 
 def table(results: Path, png: Path | None = None, curves: Path | None = None, markdown: Path | None = None) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 from rich.console import Console
 from rich.table import Table
 
-from dtfixup.cli_options import POOL, exit_if_stopped, open_data, this_command
+from dtfixup.cli_options import POOL, exit_if_failed, exit_if_stopped, open_data, this_command
 from dtfixup.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def reproduce(
     report` makes the tables.
 
     Args:
-        names: Names of experiments, without the option; all for all of them, list to see them.
+        names: Names of experiments, without the option; tune for both tunings, all for everything, list to see them.
         budget: smoke (seconds on a CPU, no number means anything), gpu (what results holds) or paper (its own encoder).
         seeds: Seeds of every cell, instead of its own number.
         encoder: Encoder by name or folder, instead of the budget's.
@@ -55,6 +55,7 @@ def reproduce(
     """
     from dtfixup.experiments.cells import Budget
     from dtfixup.experiments.reproduce import named, runs_of
+    from dtfixup.experiments.run_identity import State
     from dtfixup.experiments.sweep import run_sweep
 
     if budget not in set(Budget):
@@ -89,6 +90,7 @@ def reproduce(
     exit_if_stopped(any(each.was_stopped for each in outcomes))
     if "spider-errors" in wanted:
         _classify_errors(chosen, sources, spider, out, work or out / "runs", seeds)
+    exit_if_failed(sum(each.state is State.FAILED for each in outcomes))
 
 
 def _show_list(budget: "Budget", out: Path, encoder: str | None) -> None:

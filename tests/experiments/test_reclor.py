@@ -67,7 +67,7 @@ def test_tuning_looks_at_held_out_examples_alone() -> None:
     assert all(run.config.hold_out == 0.1 and run.metric == "held_out_accuracy" for run in runs)
     assert len({run.key for run in runs}) == len({run.name for run in runs}) == len(runs)
     tried = cells(runs)
-    assert {strategy for strategy, _ in tried} == set(reclor.CHOSEN)
+    assert {strategy for strategy, _ in tried} >= set(reclor.CHOSEN)
     standard = [run.config.training.warmup for run in runs if run.config.model.strategy == "standard"]
     assert len(set(standard)) > 1, "the layer-norm baseline has its warm-up tuned"
     assert min(standard) > 0
@@ -223,7 +223,7 @@ def test_tuning_shows_the_best_of_its_kind_first() -> None:
 def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder of made-up results, as a sweep writes them."""
     out = tmp_path_factory.mktemp("results")
-    accuracy = {NO_LAYERS: 40.0, "standard": 38.0, "dt-fixup": 42.0, "pre-ln": 39.0}
+    accuracy = {NO_LAYERS: 40.0, "standard": 38.0, "dt-fixup": 42.0, "pre-ln": 39.0, "admin": 37.0, "deepnorm": 37.5}
     for run in (run for part in ("all", "tune") for run in runs_of(part, SOURCE)):
         strategy = run.config.model.strategy if run.config.model.layers else NO_LAYERS
         write_json(out / f"{run.name}.json", content(run, accuracy[strategy] + run.seed / 2))

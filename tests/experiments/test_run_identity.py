@@ -8,6 +8,7 @@ import pytest
 
 from dtfixup.experiments.run_identity import Settled, State, find_result, known_by, run_key, same_run
 from dtfixup.files import read_json
+from dtfixup.fixup import MuChoice
 from dtfixup.reading.presets import ReadingRunConfig
 from dtfixup.sql.presets import SqlSpConfig, minilm
 from dtfixup.training.config import TrainingConfig, changed, to_json
@@ -67,6 +68,12 @@ def test_a_field_that_was_added_since_has_its_default() -> None:
     del older["config"]["beam"]
     assert not same(older, minilm()), "which has a limit"
     assert same(older, changed(minilm(), {"model": {"stream_limit": to_json(SqlSpConfig())["model"]["stream_limit"]}}))
+
+
+def test_what_older_result_files_do_not_say_is_as_it_was() -> None:
+    """Hundreds of them have no such field: another default would turn those runs into others."""
+    config = SqlSpConfig()
+    assert (config.model.stream_limit, config.model.added_limit, config.mu) == (0.0, 0.0, MuChoice.MAX)
 
 
 @pytest.mark.parametrize(

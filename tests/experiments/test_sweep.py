@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from dtfixup.errors import ConfigError, DivergedError, TrainingError
+from dtfixup.experiments.runs import write_lost
 from dtfixup.experiments.sweep import Outcome, Run, State, read_sweep, run_sweep, sweep_table
 from dtfixup.files import read_json, write_json
 
@@ -152,6 +153,27 @@ def test_a_run_that_failed_otherwise_is_told_and_tried_again(
     assert [each.state for each in outcomes] == [State.FINISHED] * 2
     assert trained.names == ["toy-n2-seed1", "toy-n4-seed1", "toy-n2-seed1"]
     assert f"it had failed ({reason}); it is trained anew" in shown
+
+
+def test_a_process_that_dies_after_its_run_takes_no_result_with_it(trained: Trained, tmp_path: Path) -> None:
+    run = trained.run(2)
+    sweep([run], tmp_path)
+    before = read_json(tmp_path / "toy-n2-seed1.json")
+    assert (
+        write_lost(run, tmp_path, "it was killed", 1.0, "here") == before == read_json(tmp_path / "toy-n2-seed1.json")
+    )
+    other = replace(run, config=Toy(layers=3))
+    assert write_lost(other, tmp_path, "it was killed", 1.0, "here")["state"] == "failed", "the file is of another run"
+
+
+def test_the_end_says_what_a_sweep_takes_beside_its_training(trained: Trained, tmp_path: Path) -> None:
+    found = result(2)
+    found["metrics"]["train_seconds"] = 1e6
+    long = replace(trained.run(2), train=lambda folder, resume: found)
+    _, shown = sweep([long, trained.run(4)], tmp_path)
+    assert "s for 2 runs that trained for 1000000 s: 0.00 times" in " ".join(shown.split())
+    _, again = sweep([long], tmp_path)
+    assert "that trained for" not in again, "nothing was trained"
 
 
 def test_a_stop_ends_the_sweep_and_says_what_is_left(trained: Trained, tmp_path: Path) -> None:

@@ -132,7 +132,7 @@ def _follower(sweep: Sweep) -> Any:
             outcome = sweep.outcomes[trial.config["place"]]
             reason = f"its trial ended without a result; a file error.txt in WORK/{_STORAGE} says more"
             content = write_lost(outcome.run, sweep.out, reason, outcome.seconds or 0.0, "unknown")
-            sweep.end(outcome, State.FAILED, content)
+            sweep.end(outcome, state_of(content), content)
 
         def __reduce__(self) -> tuple[Any, ...]:
             return tune.Callback, ()  # Ray saves callbacks, to go on by itself; a sweep goes on by its result files

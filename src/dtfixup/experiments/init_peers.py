@@ -1,7 +1,7 @@
 """Ours: every strategy of the library at N = 8 and 24, on both tasks.
 
-DT-Fixup, the standard and pre-LN have settings that were tuned; the others are trained with the rate of the tuned one
-that is like them and the warm-up that they ask for (`spider.chosen`, `reclor_cells.settings_of`).
+T-Fixup, ReZero and Xavier, which have no layer norms, are trained with what was tuned for DT-Fixup; strategies with
+layer norms are tuned themselves (`spider.chosen`, `reclor_cells.settings_of`).
 """
 
 from dtfixup.experiments.cells import TITLES, Budget, Cell, Experiment, seeds_at
@@ -39,6 +39,6 @@ PEERS = Experiment(
     "Both tasks: every way to make new layers trainable",
     "ours",
     peer_cells,
-    remark="DT-Fixup, standard and pre-LN were tuned. The others have the learning rate of the tuned one that is like "
-    "them (DT-Fixup without layer norms, else standard) and the warm-up that their authors ask for.",
+    remark="T-Fixup, ReZero and Xavier have the settings of DT-Fixup, but no limit between layers; those with layer "
+    "norms were tuned, Admin and DeepNorm by their learning rate alone, with the warm-up that their authors ask for.",
 )

@@ -5,9 +5,10 @@ Without it the GPU does the kernels of one process or of another; with it, those
 
 import os
 import shutil
+import signal
 import subprocess
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -15,7 +16,7 @@ from dtfixup.errors import ConfigError, WorkerStartError
 
 PROGRAM = "nvidia-cuda-mps-control"
 _STARTED = "started"
-_LIFE = f"{PROGRAM} -d && echo {_STARTED} && cat && echo quit | {PROGRAM}"  # `cat` ends when the process above it does
+_LIFE = f"{PROGRAM} -d && echo {_STARTED} && {{ cat; echo quit | {PROGRAM}; }}"  # `cat` ends when what is above it does
 _PATIENCE = 60.0
 
 
@@ -56,6 +57,9 @@ def mps_daemon() -> Iterator[Mapping[str, str]]:
                 life.stdin.close()
                 try:
                     life.wait(_PATIENCE)
-                except subprocess.TimeoutExpired:
+                except subprocess.TimeoutExpired:  # it hangs: so would whoever uses the GPU next
                     life.kill()
                     life.wait()
+                    for file in Path(own["CUDA_MPS_PIPE_DIRECTORY"]).glob("*.pid"):
+                        with suppress(ValueError, ProcessLookupError):
+                            os.kill(int(file.read_text()), signal.SIGKILL)

@@ -20,8 +20,7 @@ from dtfixup.experiments.reclor import (
     variant_of,
 )
 from dtfixup.experiments.reclor import configure as configure_on
-from dtfixup.experiments.spider import WARMUPS
-from dtfixup.fixup import strategy_named
+from dtfixup.experiments.spider import tuned_like, usual_warmup
 from dtfixup.reading.presets import ReadingRunConfig, minilm, paper, smoke
 
 _EXAMPLES = {Budget.SMOKE: 16, Budget.GPU: 4638, Budget.PAPER: 4638}
@@ -55,10 +54,10 @@ def configure(
 
 
 def settings_of(strategy: str, layers: int) -> Settings:
-    """Those that were tuned; else the defaults, with the warm-up that the strategy asks for."""
+    """As `spider.chosen`: those that were tuned, or of the one that is like it, with the warm-up that is asked for."""
     if strategy in CHOSEN:
         return chosen(strategy, layers)
-    return Settings(warmup=WARMUPS[strategy_named(strategy).warmup])
+    return replace(chosen(tuned_like(strategy), layers), warmup=usual_warmup(strategy))
 
 
 def main_cells(budget: Budget) -> list[Cell]:

@@ -27,7 +27,7 @@ from dtfixup.experiments.reclor import DEPTH, MAIN, NO_LAYERS, TUNE
 from dtfixup.experiments.sweep import Content, State, read_sweep, result_file
 from dtfixup.files import write_atomically
 
-_ORDER = (NO_LAYERS, "standard", "pre-ln", "dt-fixup")
+_ORDER = (NO_LAYERS, "standard", "pre-ln", "admin", "deepnorm", "dt-fixup")
 _ERRORS = 3.0  # standard errors above chance that are no luck
 _SAME_LOSS = 0.002  # the nearest that a run which says anything comes to the loss of equal probabilities
 _HEADINGS = ("new layers", "strategy", "accuracy, %", "new contexts", "at chance", "s", "rate", "dropout", "warm-up")

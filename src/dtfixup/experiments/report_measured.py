@@ -6,6 +6,7 @@ are named beside their numbers; where one is not there, its place says so.
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from statistics import fmean
 from typing import Any
 
 from dtfixup.experiments.cells import RunConfig, metric_of
@@ -196,7 +197,7 @@ def tune_table(found: Sequence[CellResult]) -> Table:
 
     def rank(place: int) -> tuple[Any, ...]:
         model, values = found[place].cell.config.model, found[place].values
-        return list(STRATEGIES).index(model.strategy), model.layers, -max(values, default=-1.0)
+        return list(STRATEGIES).index(model.strategy), model.layers, -fmean(values or [-1.0])
 
     rows = []
     for place in sorted(range(len(found)), key=rank):

@@ -37,6 +37,8 @@ _ORDER = (
 )  # fmt: skip
 EXPERIMENTS: Mapping[str, Experiment] = {experiment.name: experiment for experiment in _ORDER}
 """By name."""
+GROUPS: Mapping[str, Sequence[str]] = {EVERYTHING: tuple(EXPERIMENTS), "tune": (TUNE.name, RECLOR_TUNE.name)}
+"""Names that stand for several."""
 
 
 @dataclass(frozen=True)
@@ -69,10 +71,15 @@ class Sources:
 
 
 def named(names: Iterable[str]) -> list[Experiment]:
-    """Experiments by name, each once; "all" is all of them."""
-    wanted = [name for each in names for name in (EXPERIMENTS if each == EVERYTHING else [each])]
+    """Experiments by name, each once; "tune" is the tuning of both tasks, "all" is all of them.
+
+    >>> [experiment.name for experiment in named(["tune", "reclor-tune"])]
+    ['spider-tune', 'reclor-tune']
+    """
+    wanted = [name for each in names for name in GROUPS.get(each, [each])]
     if unknown := [name for name in wanted if name not in EXPERIMENTS]:
-        raise ConfigError(f"there is no experiment {unknown[0]!r}: choose from {', '.join(EXPERIMENTS)}, or all")
+        choices = ", ".join([*EXPERIMENTS, "tune"])
+        raise ConfigError(f"there is no experiment {unknown[0]!r}: choose from {choices}, or all")
     return [EXPERIMENTS[name] for name in dict.fromkeys(wanted)]
 
 

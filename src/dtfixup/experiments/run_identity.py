@@ -51,7 +51,12 @@ def device_seconds(content: Content) -> float:
     >>> device_seconds({"wall_seconds": 120.0, "at_once": 3}), device_seconds({"wall_seconds": 120.0})
     (40.0, 120.0)
     """
-    return float(content.get("wall_seconds", 0.0)) / float(content.get("at_once", 1))
+    return float(content.get("wall_seconds", 0.0)) / at_once_of(content)
+
+
+def at_once_of(content: Content) -> int:
+    """How many runs shared the machine with this one, itself included; 1 where the file does not say."""
+    return int(content.get("at_once", 1))
 
 
 def known_by(config: Any) -> str:

@@ -12,6 +12,7 @@ import re
 import shutil
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ import torch
 
 from dtfixup.errors import DivergedError, TrainingError
 from dtfixup.experiments.provenance import begin, commit, hardware
-from dtfixup.experiments.run_identity import SETTLED, Content, State, run_key
+from dtfixup.experiments.run_identity import SETTLED, Content, State, run_key, state_of
 from dtfixup.files import read_json, write_json
 from dtfixup.training.checkpoint import Checkpoints
 from dtfixup.training.config import to_json
@@ -79,19 +80,27 @@ def train_one(
     except Exception as error:
         state = State.DIVERGED if isinstance(error, DivergedError) else State.FAILED
         found = {"metrics": {}, "reason": _reason(error, folder, out, keep_weights)}
-    _free_memory()
     if found is None:
+        _free_memory()
         return State.LEFT, None
     content = _write(run, out, state, found, time.monotonic() - started, hardware(), at_once)
     if state in SETTLED and not keep_weights:
         shutil.rmtree(Checkpoints(folder).folder, ignore_errors=True)
         for file in folder.glob("*.safetensors"):
             file.unlink()
+    _free_memory()
     return state, content
 
 
 def write_lost(run: Run, out: Path, reason: str, seconds: float, where: str, *, at_once: int = 1) -> Content:
-    """Write the file of a run whose process ended without a word; what it had saved stays. `where` is the hardware."""
+    """Write the file of a run whose process ended without a word; what it had saved stays. `where` is the hardware.
+
+    Where the run had settled and its file was written already, the process died later, and the file is returned.
+    """
+    file = out / f"{run.name}.json"
+    if file.is_file() and (content := read_json(file)).get("key") == run.key and state_of(content) in SETTLED:
+        settled: Content = content
+        return settled
     return _write(run, out, State.FAILED, {"metrics": {}, "reason": reason}, seconds, where, at_once)
 
 
@@ -155,4 +164,5 @@ def _free_memory() -> None:
     gc.collect()
     gc.unfreeze()
     if torch.cuda.is_available():
-        torch.cuda.empty_cache()
+        with suppress(RuntimeError):  # after some errors a GPU answers to nothing: those of the next run will say so
+            torch.cuda.empty_cache()

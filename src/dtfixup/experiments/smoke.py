@@ -8,6 +8,7 @@ import hashlib
 import shutil
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from itertools import permutations
 from pathlib import Path
@@ -59,8 +60,10 @@ def small_encoder() -> Path:
     from transformers import BertConfig, BertModel  # takes seconds
 
     folder = cache_folder() / "smoke" / ENCODER
-    if (folder / "model.safetensors").is_file():
-        return folder
+    if folder.is_dir():
+        if all((folder / name).is_file() for name in ("config.json", "model.safetensors", "vocab.txt")):
+            return folder
+        shutil.rmtree(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=folder.parent) as temporary, torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
@@ -74,11 +77,13 @@ def small_encoder() -> Path:
             architectures=["BertModel"],
         )
         model = BertModel(config, add_pooling_layer=False)
-        config.save_pretrained(temporary)
-        save_file(model.state_dict(), Path(temporary, "model.safetensors"), {"format": "pt"})
+        made = Path(temporary, ENCODER)
+        config.save_pretrained(made)
+        save_file(model.state_dict(), made / "model.safetensors", {"format": "pt"})
         for file in (*minilm_path().glob("*token*"), minilm_path() / "vocab.txt"):
-            shutil.copy(file, temporary)
-        shutil.copytree(temporary, folder, dirs_exist_ok=True)
+            shutil.copy(file, made)
+        with suppress(OSError):  # another process was faster, and made the same
+            made.rename(folder)
     return folder
 
 

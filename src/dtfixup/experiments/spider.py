@@ -20,8 +20,7 @@ from dtfixup.fixup import NormPlacement, Warmup, strategy_named
 from dtfixup.sql.prepared import open_prepared
 from dtfixup.sql.presets import SqlSpConfig, minilm, paper, smoke
 
-WARMUPS = {Warmup.NONE: 0.0, Warmup.SHORT: 0.02, Warmup.FULL: 0.1}
-"""What a strategy asks of the schedule, as a share of the updates."""
+_WARMUPS = {Warmup.NONE: 0.0, Warmup.SHORT: 0.02, Warmup.FULL: 0.1}
 CURVES = tuple((strategy, layers) for layers in (2, 8, 24) for strategy in ("standard", "dt-fixup"))
 """Strategies and depths whose curves are drawn (figure 2)."""
 CURVE_EVERY = 2
@@ -64,14 +63,25 @@ _PAPER = Settings(4e-4, encoder_rate=8e-3 * 4e-4, dropout=0.6)  # appendix C.5, 
 def chosen(strategy: str, layers: int) -> Settings:
     """The settings of the largest depth in the table that is not larger than this one.
 
-    Strategies that were not tuned have the warm-up that they ask for, and the rate of the tuned one that is like them:
-    DT-Fixup where there are no layer norms, else the standard.
+    Strategies that were not tuned have the warm-up that they ask for, and all else of the tuned one that is like them.
     """
     if known := CHOSEN.get(strategy):
         return known[max((depth for depth in known if depth <= layers), default=min(known))]
-    method = strategy_named(strategy)
-    alike = "dt-fixup" if method.norm is NormPlacement.NONE else "standard"
-    return replace(chosen(alike, layers), warmup=WARMUPS[method.warmup])
+    return replace(chosen(tuned_like(strategy), layers), warmup=usual_warmup(strategy))
+
+
+def tuned_like(strategy: str) -> str:
+    """A strategy that was tuned: DT-Fixup in place of those without layer norms, else the standard.
+
+    >>> tuned_like("rezero"), tuned_like("admin")
+    ('dt-fixup', 'standard')
+    """
+    return "dt-fixup" if strategy_named(strategy).norm is NormPlacement.NONE else "standard"
+
+
+def usual_warmup(strategy: str) -> float:
+    """What a strategy's authors ask for, as a share of the updates."""
+    return _WARMUPS[strategy_named(strategy).warmup]
 
 
 def base(budget: Budget) -> SqlSpConfig:

@@ -5,7 +5,8 @@ smoothing 0 to 0.2; the encoder's rate moves with the new layers'), in the paper
 with layer norms have grids of their own over learning rate, dropout and warm-up, which reach lower rates: what trains
 8 such layers may break 24. Each grid has, at its middle rate, also the encoder's rate, dropout and label smoothing
 that won for DT-Fixup, so that these are nobody's alone. Pre-LN was best at the highest rate of its grid, so a higher
-one follows, and all that won for DT-Fixup. 16 standard layers have only what won at 8 and what won at 24. What was
+one follows, and all that won for DT-Fixup. 16 standard layers have only what won at 8 and what won at 24. Admin and
+DeepNorm, which are in `init-peers` alone, have three rates, with the warm-up that their authors ask for. What was
 chosen is the table `spider.CHOSEN`: the best exact match with the beam, and of equals the best without one.
 """
 
@@ -16,7 +17,7 @@ from itertools import product
 import numpy as np
 
 from dtfixup.experiments.cells import TITLES, Budget, Cell, Experiment
-from dtfixup.experiments.spider import Settings, base, chosen, configure
+from dtfixup.experiments.spider import Settings, base, chosen, configure, usual_warmup
 
 DRAWS = 12
 _DRAW_SEED = 1
@@ -54,6 +55,8 @@ _BASELINES: Sequence[tuple[str, int, Sequence[Settings]]] = (
             _WON,
         ],
     ),
+    ("admin", 24, [Settings(rate, warmup=usual_warmup("admin")) for rate in (1e-4, 3e-4, 6e-4)]),
+    ("deepnorm", 24, [Settings(rate, warmup=usual_warmup("deepnorm")) for rate in (1e-4, 3e-4, 6e-4)]),
 )
 """Strategy, depth and the settings to try."""
 

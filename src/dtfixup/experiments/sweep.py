@@ -25,7 +25,17 @@ from rich.table import Table
 
 from dtfixup.errors import ConfigError
 from dtfixup.experiments.mps import mps_daemon
-from dtfixup.experiments.run_identity import SETTLED, Content, Settled, State, find_result, same_run, state_of
+from dtfixup.experiments.provenance import begin
+from dtfixup.experiments.run_identity import (
+    SETTLED,
+    Content,
+    Settled,
+    State,
+    at_once_of,
+    find_result,
+    same_run,
+    state_of,
+)
 from dtfixup.experiments.runs import Run, train_one, write_lost
 from dtfixup.experiments.workers import Crew, Lost
 from dtfixup.files import read_json
@@ -87,7 +97,7 @@ class Outcome:
     @property
     def at_once(self) -> int:
         """How many runs shared the machine with it, itself included."""
-        return 1 if self.content is None else int(self.content.get("at_once", 1))
+        return 1 if self.content is None else at_once_of(self.content)
 
     @property
     def value(self) -> float | None:
@@ -171,7 +181,7 @@ def _train_at_once(sweep: "Sweep", keep_weights: bool, mps: bool) -> None:
                     seconds = time.monotonic() - outcome.began
                     where = answer.hardware
                     content = write_lost(outcome.run, sweep.out, answer.reason, seconds, where, at_once=size)
-                    sweep.end(outcome, State.FAILED, content)
+                    sweep.end(outcome, state_of(content), content)
                 if outcome.state is State.LEFT:
                     crew.stop()
 
@@ -238,9 +248,17 @@ class Sweep:
             rates = [each.whole_seconds / each.run.cost * max(1.0, self.at_once / each.at_once) for each in known]
         return run.cost * max(rates, default=0.0)
 
-    def say_end(self) -> None:
-        """The table, why runs failed, and what is left."""
+    def say_end(self, started: float) -> None:
+        """The table, how long it took beside the runs' own training, why runs failed, and what is left."""
         self.console.print(sweep_table(self.outcomes))
+        trained = [each for each in self.outcomes if each.began and each.state is State.FINISHED and each.content]
+        own = sum(float((each.content or {})["metrics"].get("train_seconds") or 0.0) for each in trained)
+        if own > 0:
+            wall = time.monotonic() - started
+            _say(
+                self.console,
+                f"{wall:.0f} s for {len(trained)} runs that trained for {own:.0f} s: {wall / own:.2f} times",
+            )
         for each in self.outcomes:
             if each.state is State.FAILED and each.content is not None:
                 _say(self.console, f"{each.run.name} failed: {each.content['reason']}")
@@ -260,7 +278,7 @@ def open_sweep(
     budget_seconds: float | None = None,
 ) -> Iterator[Sweep]:
     """Lock the folders, take over what is finished and show the table, whoever does the training."""
-    out, console = Path(out), console or get_console()
+    started, out, console = begin(), Path(out), console or get_console()
     work = out / "runs" if work is None else Path(work)
     _require_names(runs)
     with _locked(out, work):
@@ -272,7 +290,7 @@ def open_sweep(
             sweep.ends = time.monotonic() + budget_seconds
         with _live(sweep.outcomes, console):
             yield sweep
-    sweep.say_end()
+    sweep.say_end(started)
 
 
 def read_results(out: str | Path) -> list[Content]:

@@ -115,7 +115,7 @@ class Crew:
         for worker in [each for each in self._workers if each.connection in ready]:
             try:
                 message = worker.connection.recv()
-            except (EOFError, ConnectionResetError):
+            except (EOFError, OSError):  # also in the middle of a message
                 found += self._bury(worker)
                 continue
             if worker.hardware is None:
