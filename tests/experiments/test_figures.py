@@ -39,6 +39,14 @@ def test_the_same_values_give_the_same_bytes_and_others_do_not() -> None:
     assert depths() != depths(lines=[LINES[0], DepthLine("dt-fixup", {2: [63.0], 8: [64.0]})])
 
 
+def test_where_some_runs_collapsed_there_is_no_mean() -> None:
+    values = {2: [63.0], 8: [65.0, 21.0]}
+    whole, split = depths(lines=[DepthLine("standard", values)]), depths(lines=[DepthLine("standard", values, [8])])
+    assert "43.0 %" in texts(whole)
+    assert "63.0 % at 2" in texts(split)
+    assert depth_figure([DepthLine("standard", {8: [65.0, 21.0]}, [8])], ylabel="exact match"), "nothing but dots"
+
+
 def test_pictures_of_one_page_share_no_identifiers() -> None:
     one, other = depths("one"), depths("other")
     assert identifiers(one)

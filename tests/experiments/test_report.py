@@ -372,3 +372,4 @@ def test_the_python_of_its_documentation_runs(tmp_path: Path, monkeypatch: pytes
     exec(compile(program, "docs/report.md", "exec"), {"__name__": "documentation"})
     page = Page((tmp_path / "report" / "index.html").read_text(encoding="utf-8"))
     assert page.row("mine", "DT-Fixup") == ["73.79", "70.0|1 of 5 seeds · 28 epochs"]
+    assert "dtfixup reproduce mine" not in (tmp_path / "report" / "report.md").read_text(encoding="utf-8")

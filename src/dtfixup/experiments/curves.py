@@ -8,7 +8,7 @@ out: a PNG with a line for each strategy, error bars and the seeds themselves.
 import json
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, stdev
@@ -172,6 +172,12 @@ class DepthLine:
 
     label: str
     values: Mapping[int, Sequence[float]]
+    split: Collection[int] = ()
+    """Depths at which some runs collapsed and others did not: a mean of both is no run's, so it is not drawn."""
+
+    @property
+    def means(self) -> dict[int, float]:
+        return {depth: fmean(self.values[depth]) for depth in sorted(self.values) if depth not in self.split}
 
 
 def draw_depths(
@@ -217,14 +223,15 @@ def depth_figure(
     depths = sorted({depth for line in (*lines, *paper) for depth in line.values})
     named = []
     for line in paper:
-        means = [fmean(line.values[depth]) for depth in sorted(line.values)]
         style: dict[str, Any] = {"marker": "o", "ms": 4, "mfc": "none", "ls": "--", "lw": 1.2, "alpha": 0.75}
-        axis.plot(sorted(line.values), means, color=COLOURS.get(line.label, _GREY), **style)
+        axis.plot(list(line.means), list(line.means.values()), color=COLOURS.get(line.label, _GREY), **style)
     for place, line in enumerate(lines):
         colour = COLOURS.get(line.label, _GREY)
         _draw_line(axis, line, colour, shift=1 + 0.03 * (place - (len(lines) - 1) / 2))
-        last = fmean(line.values[max(line.values)])
-        named.append((f"{line.label}\n{last:.1f} %", last, colour))
+        if line.means:
+            depth, last = max(line.means.items())
+            where = f" at {depth}" if depth < max(line.values) else ""
+            named.append((f"{line.label}\n{last:.1f} %{where}", last, colour))
     if baseline is not None:
         level, around = fmean(baseline[1]), deviation(baseline[1])
         axis.axhline(level, color=_GREY, lw=1.4, ls="--")
@@ -248,13 +255,15 @@ def depth_figure(
 
 def _draw_line(axis: Any, line: DepthLine, colour: str, shift: float) -> None:
     """Means, bars and, beside them, dots; `shift` moves them aside, so that lines do not hide each other."""
-    depths = sorted(line.values)
-    at, columns = [shift * depth for depth in depths], [line.values[depth] for depth in depths]
-    means = [fmean(column) for column in columns]
+    at, means = [shift * depth for depth in line.means], list(line.means.values())
     axis.plot(at, means, marker="o", ms=5, lw=2.6 if line.label == "dt-fixup" else 1.8, color=colour)
-    axis.errorbar(at, means, [deviation(column) for column in columns], fmt="none", ecolor=colour, capsize=4)
-    dots = [(1.03 * x, value) for x, column in zip(at, columns, strict=True) for value in column]
-    axis.scatter(*zip(*dots, strict=True), s=14, color=colour, alpha=0.7, lw=0)
+    around = [deviation(line.values[depth]) for depth in line.means]
+    axis.errorbar(at, means, around, fmt="none", ecolor=colour, capsize=4)
+    dots = [(1.03 * shift * depth, value) for depth in line.means for value in line.values[depth]]
+    alone = [(shift * depth, value) for depth in line.split for value in line.values[depth]]
+    for size, drawn in ((14, dots), (34, alone)):
+        if drawn:
+            axis.scatter(*zip(*drawn, strict=True), s=size, color=colour, alpha=0.7, lw=0)
 
 
 def deviation(values: Sequence[float]) -> float:

@@ -92,7 +92,7 @@ def bars_figure(panels: Mapping[str, Mapping[str, Bar]], *, xlabel: str, chance:
             axis.axvline(chance, color="0.55", lw=1.0, ls=":")
         _tidy(axis, "x")
     values = [value for bars in panels.values() for bar in bars.values() for value in bar.values]
-    axes[-1].set_xlim(0, 1.25 * max(values, default=1.0))
+    axes[-1].set_xlim(0, 1.25 * max([1.0, *values]))
     axes[-1].set_xlabel(xlabel)
     return figure
 

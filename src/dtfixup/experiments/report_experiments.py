@@ -63,8 +63,13 @@ def experiment_section(experiment: Experiment, found: Found, budget: Budget) -> 
 
 
 def _endings(experiment: Experiment, found: Found, budget: Budget) -> list[Block]:
+    """Files, and the command, which experiments of somebody's own have not."""
+    from dtfixup.experiments.reproduce import EXPERIMENTS  # takes a second
+
     files = files_of(found)
     named: list[Block] = [Files(len(files), shortly(files))] if files else []
+    if experiment.name not in EXPERIMENTS:
+        return named
     tasks = {_task(each.cell.config) for each in found}
     data = "".join(f" {option}" for task, option in _DATA.items() if task in tasks)
     return [*named, Command(f"dtfixup reproduce {experiment.name} --budget {budget}{data}")]
@@ -155,21 +160,36 @@ def _depth_blocks(found: Found, caption: str) -> list[Block]:
         paper=_lines(found, lambda each: _printed(each.cell.paper)),
         size=(figures.WIDTH, 3.6),
     )
-    said = "; ".join(
-        f"{line.label}: "
-        + ", ".join(f"{fmean(values):.1f} at {depth}" for depth, values in sorted(line.values.items()))
-        for line in lines
-    )
+    said = "; ".join(f"{line.label}: " + ", ".join(_points(line)) for line in lines)
     words = "Ours: solid, with the standard deviation and the seeds as dots. The paper's means: dashed."
+    if any(line.split for line in lines):
+        words += " Dots alone: a run collapsed and another did not."
     return [*blocks, Picture(f"{task}-depth", figures.svg_of(f"{task}-depth", draw), said, words)]
 
 
 def _lines(found: Found, values: Callable[[CellResult], Sequence[float]]) -> list[DepthLine]:
     lines: dict[str, dict[int, Sequence[float]]] = {}
+    split: dict[str, list[int]] = {}
     for each in found:
         if (layers := each.cell.config.model.layers) and (numbers := values(each)):
-            lines.setdefault(line_name(each.cell.config), {})[layers] = numbers
-    return [DepthLine(label, by_depth) for label, by_depth in lines.items()]
+            lines.setdefault(name := line_name(each.cell.config), {})[layers] = numbers
+            if 0 < each.collapsed < len(numbers):
+                split.setdefault(name, []).append(layers)
+    return [DepthLine(label, by_depth, split.get(label, ())) for label, by_depth in lines.items()]
+
+
+def _points(line: DepthLine) -> list[str]:
+    """Means, and every seed where some collapsed.
+
+    >>> _points(DepthLine("standard", {8: [61.0, 62.0], 16: [60.0, 20.0]}, split=[16]))
+    ['61.5 at 8', '60.0 and 20.0 at 16']
+    """
+    return [
+        f"{line.means[depth]:.1f} at {depth}"
+        if depth in line.means
+        else f"{' and '.join(f'{value:.1f}' for value in line.values[depth])} at {depth}"
+        for depth in sorted(line.values)
+    ]
 
 
 def _printed(paper: str) -> list[float]:
