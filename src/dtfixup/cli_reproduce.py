@@ -115,7 +115,8 @@ def _show_list(budget: "Budget", out: Path, encoder: str | None) -> None:
     _console.print(table)
     _console.print(
         "Minutes: as measured where runs are there, those of runs at once divided among them; else what a model of few "
-        "numbers expects on an H200 with one run at a time (docs/reproduce.md).",
+        "numbers expects on an H200 with one run at a time (docs/reproduce.md). There: by configuration; what was "
+        "trained on other data than yours, or on data that were prepared otherwise, is trained anew.",
         highlight=False,
     )
 

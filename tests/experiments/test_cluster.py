@@ -126,6 +126,11 @@ def test_ctrl_c_ends_it_and_the_next_call_goes_on(cluster: str, toys: ModuleType
     assert [each.state for each in outcomes] == [State.FINISHED] * 4
 
 
+def test_what_the_cluster_has_not_is_said(cluster: str, toys: ModuleType, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"asks for 0\.5 GPU and the cluster has 0 in all"):
+        sweep([toys.toy_run("plain", tmp_path)], tmp_path, cluster, gpus=0.5)
+
+
 def test_relative_names_are_those_of_the_program(cluster: str, toys: ModuleType, tmp_path: Path) -> None:
     run = toys.toy_run("plain", Path(os.path.relpath(tmp_path)))
     outcomes, shown = sweep([run], tmp_path, cluster)

@@ -202,6 +202,8 @@ def test_a_run_stands_in_the_table_once_and_failures_that_say_nothing_do_not() -
 
 def test_runs_that_differ_by_more_than_their_seed_are_no_cell() -> None:
     first, second = contents_of("main", {("dt-fixup", 4): [40.0, 41.0]})
+    first["config"]["encoder"], second["config"]["encoder"] = "minilm", "minilm-fp16"
+    assert len(summarise([first, second]).cells) == 1, "the same encoder"
     second["config"]["training"]["warmup"] = 7
     with pytest.raises(DataError, match=r"reclor-main-dt-fixup-n4-seed1\.json and .*seed2\.json differ by more"):
         summarise([first, second])

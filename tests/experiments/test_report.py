@@ -364,6 +364,15 @@ def test_the_verb_builds_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert not (tmp_path / "no").exists()
 
 
+def test_seeds_on_other_data_are_said(tmp_path: Path) -> None:
+    config = sql_config()
+    for seed, data in ((1, "one"), (2, "other")):
+        write_result(tmp_path / "results", config, 70.0, seed=seed, file=f"x-seed{seed}.json", data_hash=data)
+    (found,) = results_of([cell(config)], read_results(tmp_path / "results"))
+    assert found.note.endswith("· not all on the same data")
+    assert found.note.startswith("2 seeds")
+
+
 def test_the_python_of_its_documentation_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = (Path(__file__).parents[2] / "docs" / "report.md").read_text(encoding="utf-8")
     (program,) = re.findall(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE)

@@ -21,6 +21,7 @@ from dtfixup.errors import ConfigError, DivergedError, TrainingError
 from dtfixup.experiments.runs import write_lost
 from dtfixup.experiments.sweep import Outcome, Run, State, read_sweep, run_sweep, sweep_table
 from dtfixup.files import read_json, write_json
+from dtfixup.reading.presets import smoke
 
 from .noted_runs import Toy, Trained, fail, result, sweep
 
@@ -200,6 +201,20 @@ def test_what_does_not_fit_into_the_time_is_not_started(trained: Trained, tmp_pa
     assert not outcomes[2].was_stopped
     outcomes, _ = sweep(runs, tmp_path)
     assert outcomes[2].state is State.FINISHED
+
+
+def test_a_checkpoint_of_another_folder_of_the_encoder_is_not_gone_on_from(trained: Trained, tmp_path: Path) -> None:
+    seen: list[bool] = []
+
+    def stop(folder: Path, resume: bool) -> None:
+        seen.append(resume)
+        (folder / "checkpoints").mkdir(exist_ok=True)
+        (folder / "checkpoints" / "step-00000007.safetensors").touch()
+
+    start = trained.run(2, train=stop)
+    for encoder in ("a/tiny", "a/tiny", "b/tiny"):
+        sweep([replace(start, config=replace(smoke(), encoder=encoder))], tmp_path)
+    assert seen == [False, True, False], "it would be refused for ever: weights of another file may be others"
 
 
 def test_a_checkpoint_is_gone_on_from_if_it_is_of_this_run(trained: Trained, tmp_path: Path) -> None:

@@ -59,8 +59,15 @@ def run_on_ray(
         first = {outcome.run.key: outcome for outcome in reversed(sweep.waiting)}  # what comes to the same, once
         places = [place for place, each in enumerate(sweep.outcomes) if first.get(each.run.key) is each]
         if places:
+            there = ray.cluster_resources()
             if gpus is None:
-                gpus = float(ray.cluster_resources().get("GPU", 0) > 0)
+                gpus = float(there.get("GPU", 0) > 0)
+            for name, asked in (("CPU", cpus), ("GPU", gpus)):
+                if asked > there.get(name, 0):
+                    raise ConfigError(
+                        f"a run asks for {asked:g} {name} and the cluster has {there.get(name, 0):g} in all, so none "
+                        "would ever begin: ask for less, or start Ray with more (without GPUs leave out at_once)"
+                    )
             _tune(sweep, places, {"cpu": cpus, "gpu": gpus}, keep_weights)
             sweep.settled = Settled(read_results(sweep.out))  # with what ended when Ray did not listen any more
         for outcome in sweep.outcomes:
@@ -80,7 +87,7 @@ def _tune(sweep: Sweep, places: Sequence[int], resources: dict[str, float], keep
     logging.getLogger("ray.tune.analysis.experiment_analysis").setLevel(logging.ERROR)  # not to be missed aloud
     out, work = sweep.out.absolute(), sweep.work.absolute()
     given = {"runs": [each.run for each in sweep.outcomes], "out": out, "work": work, "keep_weights": keep_weights}
-    given["at_once"] = int(1 / resources["gpu"]) if 0 < resources["gpu"] < 1 else 1
+    given["at_once"] = round(1 / resources["gpu"]) if 0 < resources["gpu"] < 1 else 1
     trial = tune.with_parameters(_trial, **given, here=Path.cwd())
     tuner = tune.Tuner(
         tune.with_resources(trial, resources),

@@ -10,7 +10,6 @@ the same states, and which option is ahead by next to nothing is no answer. A ru
 counts as chance in the mean.
 """
 
-import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,8 +23,11 @@ from rich.table import Table
 from dtfixup.errors import DataError
 from dtfixup.experiments.curves import DepthLine, draw_depths, draw_panels
 from dtfixup.experiments.reclor import DEPTH, MAIN, NO_LAYERS, TUNE
+from dtfixup.experiments.run_identity import known_by
 from dtfixup.experiments.sweep import Content, State, read_sweep, result_file
 from dtfixup.files import write_atomically
+from dtfixup.reading.presets import ReadingRunConfig
+from dtfixup.training.config import from_json
 
 _ORDER = (NO_LAYERS, "standard", "pre-ln", "admin", "deepnorm", "dt-fixup")
 _ERRORS = 3.0  # standard errors above chance that are no luck
@@ -236,7 +238,7 @@ def _unique(contents: Iterable[Content], experiments: Sequence[str]) -> list[Con
 
 
 def _cell(runs: Sequence[Content], chance: float) -> Cell:
-    settings = {json.dumps(_without_seed(run["config"]), sort_keys=True): run for run in runs}
+    settings = {known_by(from_json(ReadingRunConfig, run["config"])): run for run in runs}
     if len(settings) > 1:
         one, other, *_ = (f"{run['experiment']}-{run['variant']}-seed{run['seed']}.json" for run in settings.values())
         raise DataError(f"{one} and {other} differ by more than their seed: run the sweep again, or remove the older")
@@ -252,10 +254,6 @@ def _cell(runs: Sequence[Content], chance: float) -> Cell:
         median(run["metrics"].get("train_seconds", run["wall_seconds"]) for run in runs),
         config,
     )
-
-
-def _without_seed(config: Mapping[str, Any]) -> dict[str, Any]:
-    return {**config, "training": {**config["training"], "seed": None}}
 
 
 def _strategy(run: Content) -> str:

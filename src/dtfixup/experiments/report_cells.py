@@ -71,11 +71,13 @@ class CellResult:
 
     @property
     def note(self) -> str:
-        """Seeds and epochs; that none failed, where the paper says how many of its did."""
+        """Seeds and epochs; whether their data differ; that none failed, where the paper says how many of its did."""
         seeds = f"{len(self.files)} of {self.planned}" if len(self.files) < self.planned else str(len(self.files))
         word = "seed" if seeds == "1" else "seeds"
         asked = " · none failed" if self.files and "failed" in self.cell.paper and not self.warning else ""
-        return f"{seeds} {word} · {counted(self.cell.config.training.epochs, 'epoch')}{asked}"
+        data = {file.content.get("data_hash") for file in self.files}
+        differ = " · not all on the same data" if len(data) > 1 else ""
+        return f"{seeds} {word} · {counted(self.cell.config.training.epochs, 'epoch')}{differ}{asked}"
 
     @property
     def missing(self) -> str:

@@ -234,7 +234,9 @@ def _curve_blocks(found: Found, caption: str) -> list[Block]:
 def _goal_entries(each: CellResult) -> list[Entry]:
     if not each.files:
         return [Entry(NOT_YET, Kind.MISSING, each.note), Entry("", Kind.LABEL), Entry("", Kind.LABEL)]
-    curves = [file.content.get("curve") or [] for file in each.files]
+    finished = [file.content.get("curve") or [] for file in each.files if file.state is State.FINISHED]
+    shared = set.intersection(*({row["epoch"] for row in curve} for curve in finished)) if finished else set()
+    curves = [[row for row in file.content.get("curve") or [] if row["epoch"] in shared] for file in each.files]
     firsts = [first for curve in curves if (first := epochs_to(curve)) is not None]
     epochs = f"{fmean(firsts):.1f}" if firsts else "never"
     return [

@@ -48,10 +48,20 @@ def state_of(content: Content) -> State:
 def device_seconds(content: Content) -> float:
     """What a run took of its machine's time: its wall time, divided among those that shared the machine.
 
+    The wall time of a run that was resumed is that of its last part; its training seconds are those of all.
+
     >>> device_seconds({"wall_seconds": 120.0, "at_once": 3}), device_seconds({"wall_seconds": 120.0})
     (40.0, 120.0)
+    >>> device_seconds({"wall_seconds": 3.0, "metrics": {"train_seconds": 150.0}})
+    150.0
     """
-    return float(content.get("wall_seconds", 0.0)) / at_once_of(content)
+    return whole_seconds(content) / at_once_of(content)
+
+
+def whole_seconds(content: Content) -> float:
+    """Of a run, those before it was resumed included where the result tells them."""
+    metrics = content.get("metrics") or {}
+    return max(float(content.get("wall_seconds") or 0.0), float(metrics.get("train_seconds") or 0.0))
 
 
 def at_once_of(content: Content) -> int:

@@ -70,7 +70,7 @@ def train_one(
     """
     out, folder = out.absolute(), folder.absolute()  # so that errors name them in a form that can be told and cut out
     started, resume = begin(), _resumes(run, folder)
-    write_json(folder / _STARTED, {"key": run.key, "name": run.name})
+    write_json(folder / _STARTED, {"key": run.key, "name": run.name, "on": _where(run)})
     found: Content | None
     gc.freeze()  # what is there already is not searched for garbage afterwards: that takes longer than a small run
     try:
@@ -131,11 +131,18 @@ def _write(run: Run, out: Path, state: State, found: Content, seconds: float, wh
 
 
 def _resumes(run: Run, folder: Path) -> bool:
-    """Whether the folder holds a checkpoint of this very run; what else is in it is removed."""
-    if (folder / _STARTED).exists() and Checkpoints(folder).saved() and read_json(folder / _STARTED)["key"] == run.key:
-        return True
+    """Whether the folder holds a checkpoint of this run that it can go on from; what else is in it is removed."""
+    if (folder / _STARTED).exists() and Checkpoints(folder).saved():
+        started = read_json(folder / _STARTED)
+        if started["key"] == run.key and started.get("on", _where(run)) == _where(run):
+            return True
     shutil.rmtree(folder, ignore_errors=True)
     return False
+
+
+def _where(run: Run) -> list[str]:
+    """The encoder's folder and the kind of device: the same run, but checkpoints are of one of each."""
+    return [str(getattr(run.config, "encoder", "")), "cuda" if torch.cuda.is_available() else "cpu"]
 
 
 def _require_result(run: Run, found: Content) -> None:

@@ -35,6 +35,7 @@ from dtfixup.experiments.run_identity import (
     find_result,
     same_run,
     state_of,
+    whole_seconds,
 )
 from dtfixup.experiments.runs import Run, train_one, write_lost
 from dtfixup.experiments.workers import Crew, Lost
@@ -91,8 +92,7 @@ class Outcome:
     @property
     def whole_seconds(self) -> float:
         """Those before it was resumed included, where the result tells them."""
-        metrics = {} if self.content is None else self.content["metrics"]
-        return max(self.seconds or 0.0, float(metrics.get("train_seconds") or 0.0))
+        return max(self.seconds or 0.0, 0.0 if self.content is None else whole_seconds(self.content))
 
     @property
     def at_once(self) -> int:
@@ -373,7 +373,8 @@ def _set_outdated_aside(outcome: Outcome, out: Path, console: Console) -> None:
     content = read_json(file) if file.exists() else {}
     known = content if isinstance(content, dict) else {}
     if known.get("state") == State.FAILED:
-        _say(console, f"{name}: it had failed ({known.get('reason')}); it is trained anew")
+        then = "it is trained anew" if outcome.state is State.WAITING else "another experiment has trained it since"
+        _say(console, f"{name}: it had failed ({known.get('reason')}); {then}")
     elif file.exists() and not same_run(known, run.config, run.seed, metric=run.metric, data_hash=run.data_hash):
         then = "it is trained anew" if outcome.state is State.WAITING else "another experiment has trained it since"
         aside = out / _OUTDATED / f"{name}-{known.get('key', 'unknown')}.json"
