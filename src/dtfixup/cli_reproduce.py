@@ -56,7 +56,7 @@ def reproduce(
     from dtfixup.experiments.cells import Budget
     from dtfixup.experiments.reproduce import named, runs_of
     from dtfixup.experiments.run_identity import State
-    from dtfixup.experiments.sweep import run_sweep
+    from dtfixup.experiments.sweep import read_results, run_sweep
 
     if budget not in set(Budget):
         raise ConfigError(f"there is no budget {budget!r}: choose one of {', '.join(Budget)}")
@@ -69,6 +69,7 @@ def reproduce(
         return
     wanted = [experiment.name for experiment in named(names)]
     sources, spider = _sources(wanted, chosen, encoder, data, reclor)
+    sources.require_own_results(read_results(out))
     runs = runs_of(wanted, chosen, sources, seeds=seeds, command=this_command())
     if engine == "ray":
         from dtfixup.experiments.cluster import run_on_ray

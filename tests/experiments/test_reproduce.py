@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import shutil
 import time
 from collections import Counter
 from dataclasses import asdict, replace
@@ -11,6 +12,7 @@ import pytest
 
 from dtfixup.cli import _spelled_out, main
 from dtfixup.cli_options import without_paths
+from dtfixup.encoders import encoder_sha256
 from dtfixup.errors import ConfigError
 from dtfixup.experiments import spider
 from dtfixup.experiments.cells import Budget, Cell, layers_at, metric_of
@@ -20,7 +22,7 @@ from dtfixup.experiments.reclor import chosen as chosen_reading
 from dtfixup.experiments.reclor import configure as configure_reading
 from dtfixup.experiments.reproduce import EXPERIMENTS, Sources, cost_of, needs, planned, runs_of
 from dtfixup.experiments.run_identity import Settled, known_by
-from dtfixup.experiments.smoke import small_reclor, small_spider
+from dtfixup.experiments.smoke import ENCODER, small_encoder, small_reclor, small_spider
 from dtfixup.experiments.spider import Settings, chosen, configure
 from dtfixup.experiments.spider_errors import read_errors
 from dtfixup.experiments.spider_tune import DRAWS, draws
@@ -378,12 +380,29 @@ def test_errors_are_not_classified_without_the_databases(
 
 
 def test_a_run_that_failed_fails_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "broken").mkdir()
+    shutil.copytree(small_encoder(), tmp_path / "broken")
+    (tmp_path / "broken" / "model.safetensors").write_bytes(b"half")
     options = ["--budget", "smoke", "--encoder", str(tmp_path / "broken"), "--out", str(tmp_path / "out")]
     with pytest.raises(SystemExit) as ended:
         main(["reproduce", "reclor-main", *options])
     assert ended.value.code == 1
     assert "3 failed" in capsys.readouterr().out
+
+
+def test_another_encoder_of_the_same_name_is_refused(
+    sources: Sources, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, words = tmp_path / "out", ["reproduce", "reclor-main", "--budget", "smoke", "--budget-seconds", "0"]
+    out.mkdir()
+    known = {"name": "reclor-main-x", "seed": 1, "encoder": ENCODER, "encoder_sha256": encoder_sha256(small_encoder())}
+    (out / "x.json").write_text(json.dumps(known))
+    main([*words, "--out", str(out), "--encoder", str(small_encoder())])
+    (out / "x.json").write_text(json.dumps({**known, "encoder_sha256": "other"}))
+    with pytest.raises(SystemExit):
+        main([*words, "--out", str(out), "--encoder", str(small_encoder())])
+    assert f"another encoder that is called {ENCODER} too (reclor-main-x-seed1.json)" in " ".join(
+        capsys.readouterr().err.split()
+    )
 
 
 def test_small_data_are_the_first_of_the_large(sources: Sources) -> None:

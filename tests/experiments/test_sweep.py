@@ -107,6 +107,19 @@ def test_the_result_of_plain_training_is_reused(trained: Trained, tmp_path: Path
     assert len(read_sweep(tmp_path)) == 2, "no sweep wrote it"
 
 
+def test_who_goes_back_to_the_data_of_before_has_their_results_again(trained: Trained, tmp_path: Path) -> None:
+    before, after = trained.run(2, data_hash="one"), trained.run(2, data_hash="other")
+    for run in (before, after):
+        sweep([run], tmp_path)
+    outcomes, shown = sweep([before], tmp_path)
+    assert len(trained.names) == 2, "nothing is trained a third time"
+    assert outcomes[0].state is State.FINISHED
+    assert "its result was set aside before, and stands in its place again" in shown
+    assert read_json(tmp_path / "toy-n2-seed1.json")["data_hash"] == "one"
+    sweep([after], tmp_path)
+    assert len(trained.names) == 2
+
+
 def test_a_field_added_with_a_default_trains_nothing_anew(trained: Trained, tmp_path: Path) -> None:
     sweep([trained.run(2), trained.run(4)], tmp_path)
 

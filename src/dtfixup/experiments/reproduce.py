@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
+from dtfixup.encoders import encoder_sha256
 from dtfixup.errors import ConfigError
 from dtfixup.experiments.cells import Budget, Cell, Experiment, RunConfig, metric_of
 from dtfixup.experiments.cost import expected_seconds
@@ -63,6 +64,19 @@ class Sources:
     def with_encoder(self, config: RunConfig) -> RunConfig:
         """The configuration on the encoder that was asked for."""
         return config if self.encoder is None else replace(config, encoder=self.encoder)
+
+    def require_own_results(self, contents: Iterable[Content]) -> None:
+        """Runs are known by their encoder's name: results of other weights that are called the same would be taken."""
+        if self.encoder is None:
+            return
+        name, own = Path(self.encoder).name, encoder_sha256(self.encoder)
+        for content in contents:
+            if Path(str(content.get("encoder", ""))).name == name and content.get("encoder_sha256", own) != own:
+                raise ConfigError(
+                    f"the folder has results of another encoder that is called {name} too "
+                    f"({content.get('name')}-seed{content.get('seed')}.json): rename this encoder's folder, or give "
+                    "another one for the results"
+                )
 
     def _given(self, folder: Path | None, name: str) -> Path:
         if folder is None:

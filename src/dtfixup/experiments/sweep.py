@@ -9,6 +9,7 @@ One process at a time: a sweep locks its folders by `flock`, so it runs on Linux
 """
 
 import fcntl
+import hashlib
 import math
 import time
 from collections import Counter
@@ -286,6 +287,9 @@ def open_sweep(
         for outcome in sweep.outcomes:
             sweep.take_over(outcome)
             _set_outdated_aside(outcome, out, console)
+            if outcome.state is State.WAITING and (again := _brought_back(outcome.run, out, console)) is not None:
+                sweep.settled.add(again)
+                sweep.take_over(outcome)
         if budget_seconds is not None:
             sweep.ends = time.monotonic() + budget_seconds
         with _live(sweep.outcomes, console):
@@ -377,13 +381,29 @@ def _set_outdated_aside(outcome: Outcome, out: Path, console: Console) -> None:
         _say(console, f"{name}: it had failed ({known.get('reason')}); {then}")
     elif file.exists() and not same_run(known, run.config, run.seed, metric=run.metric, data_hash=run.data_hash):
         then = "it is trained anew" if outcome.state is State.WAITING else "another experiment has trained it since"
-        aside = out / _OUTDATED / f"{name}-{known.get('key', 'unknown')}.json"
+        mark = known.get("key") or hashlib.sha256(file.read_bytes()).hexdigest()[:20]
+        aside = _aside(out, name, mark)
         aside.parent.mkdir(exist_ok=True)
         file.replace(aside)
         _say(
             console,
             f"{name}: configuration or data have changed since its result was written, which is now in {aside}; {then}",
         )
+
+
+def _brought_back(run: Run, out: Path, console: Console) -> Content | None:
+    """The result of a run that was set aside while its name had another configuration or data, in its old place."""
+    aside, file = _aside(out, run.name, run.key), out / f"{run.name}.json"
+    if file.exists() or not aside.is_file():
+        return None
+    aside.replace(file)
+    _say(console, f"{run.name}: its result was set aside before, and stands in its place again")
+    content: Content = read_json(file)
+    return content
+
+
+def _aside(out: Path, name: str, mark: str) -> Path:
+    return out / _OUTDATED / f"{name}-{mark}.json"
 
 
 def _counts(outcomes: Sequence[Outcome]) -> str:
