@@ -223,9 +223,10 @@ def test_the_page_needs_nothing_else_and_runs_its_own_script_alone(tmp_path: Pat
 def test_what_a_person_wrote_comes_first_and_may_be_missing(tmp_path: Path) -> None:
     agreement = tmp_path / "agreement.md"
     assert "Where we agree" not in build(tmp_path, [depth_cells()], agreement=agreement)[1]
-    agreement.write_text("# Where\n\nDepth **pays**<!-- toy\nn8 -->.\n")
+    agreement.write_text("# Where\n\nDepth **pays**<!-- toy\nn8 -->.\n\n## Spider\n")
     page, text = build(tmp_path, [depth_cells()], agreement=agreement)
     assert text.index("Depth **pays**.") < text.index("About spider-depth")
+    assert "\n### Spider\n" in text, "below the section's own heading"
     assert page.identifiers.index("agreement") < page.identifiers.index("spider-depth")
 
 

@@ -153,11 +153,11 @@ def _registered() -> Mapping[str, Experiment]:
 
 
 def _agreement(file: Path) -> Section:
-    """What a person wrote; its first heading would repeat the section's, and comments say to tests where numbers are
-    from."""
+    """What a person wrote; its first heading would repeat the section's, the others are below that, and comments say to
+    tests where numbers are from."""
     text = re.sub("<!--.*?-->", "", file.read_text(encoding="utf-8"), flags=re.DOTALL).strip()
     first, _, rest = text.partition("\n")
-    body = rest if first.startswith("# ") else text
+    body = re.sub("^#", "##", rest, flags=re.MULTILINE) if first.startswith("# ") else text
     return Section("agreement", "Where we agree with the paper, and where not", "ours", (Prose(body.strip()),))
 
 
