@@ -42,9 +42,9 @@ def exit_if_stopped(was_stopped: bool) -> None:
         sys.exit(STOPPED)
 
 
-def exit_if_failed(failed: int) -> None:
+def exit_if_failed(has_failed: bool) -> None:
     """A script must not go on where a run of a sweep ended by an error, either; one that diverged has its result."""
-    if failed:
+    if has_failed:
         sys.exit(1)
 
 

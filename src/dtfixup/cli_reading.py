@@ -228,7 +228,7 @@ def depth(
     outcomes = run_sweep(runs, out, work=work, budget_seconds=budget_seconds, keep_weights=keep_weights)
     show_tables(read_sweep(out), _console)
     exit_if_stopped(any(each.was_stopped for each in outcomes))
-    exit_if_failed(sum(each.state is State.FAILED for each in outcomes))
+    exit_if_failed(any(each.state is State.FAILED for each in outcomes))
 
 
 def table(results: Path, png: Path | None = None, curves: Path | None = None, markdown: Path | None = None) -> None:

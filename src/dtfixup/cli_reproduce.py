@@ -91,7 +91,7 @@ def reproduce(
     exit_if_stopped(any(each.was_stopped for each in outcomes))
     if "spider-errors" in wanted:
         _classify_errors(chosen, sources, spider, out, work or out / "runs", seeds)
-    exit_if_failed(sum(each.state is State.FAILED for each in outcomes))
+    exit_if_failed(any(each.state is State.FAILED for each in outcomes))
 
 
 def _show_list(budget: "Budget", out: Path, encoder: str | None) -> None:

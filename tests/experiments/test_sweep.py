@@ -181,8 +181,8 @@ def test_a_process_that_dies_after_its_run_takes_no_result_with_it(trained: Trai
 
 
 def test_the_end_says_what_a_sweep_takes_beside_its_training(trained: Trained, tmp_path: Path) -> None:
-    found = result(2)
-    found["metrics"]["train_seconds"] = 1e6
+    found = result(2, seconds=1e6)
+    found["metrics"]["train_seconds"] = 3e6  # two thirds before it was resumed
     long = replace(trained.run(2), train=lambda folder, resume: found)
     _, shown = sweep([long, trained.run(4)], tmp_path)
     assert "s for 2 runs that trained for 1000000 s: 0.00 times" in " ".join(shown.split())

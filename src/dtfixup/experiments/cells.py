@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from dtfixup.fixup import NormPlacement, Warmup, strategy_named
 from dtfixup.reading.presets import ReadingRunConfig
 from dtfixup.sql.presets import SqlSpConfig
 
@@ -24,6 +25,7 @@ TITLES = {
     "unscaled": "Xavier, no layer norms",
 }
 """What tables call the strategies."""
+_WARMUPS = {Warmup.NONE: 0.0, Warmup.SHORT: 0.02, Warmup.FULL: 0.1}
 
 
 class Budget(StrEnum):
@@ -82,6 +84,20 @@ def layers_at(budget: Budget, layers: int) -> int:
 def seeds_at(budget: Budget, seeds: int) -> int:
     """Runs of a cell that has so many on a GPU; the paper has five of all."""
     return {Budget.SMOKE: 1, Budget.PAPER: 5}.get(budget, seeds)
+
+
+def tuned_like(strategy: str) -> str:
+    """A strategy that was tuned: DT-Fixup in place of those without layer norms, else the standard.
+
+    >>> tuned_like("rezero"), tuned_like("admin")
+    ('dt-fixup', 'standard')
+    """
+    return "dt-fixup" if strategy_named(strategy).norm is NormPlacement.NONE else "standard"
+
+
+def usual_warmup(strategy: str) -> float:
+    """What a strategy's authors ask for, as a share of the updates."""
+    return _WARMUPS[strategy_named(strategy).warmup]
 
 
 def metric_of(config: RunConfig) -> str:

@@ -132,7 +132,7 @@ def _follower(sweep: Sweep) -> Any:
             if trial.last_result.get("state") == State.LEFT:
                 sweep.end(outcome, State.LEFT, None)
             else:
-                content = read_json(sweep.out / f"{outcome.run.name}.json")
+                content = read_json(outcome.run.file(sweep.out))
                 sweep.end(outcome, state_of(content), content)
 
         def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:

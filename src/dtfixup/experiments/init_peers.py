@@ -1,7 +1,8 @@
 """Ours: every strategy of the library at N = 8 and 24, on both tasks.
 
-T-Fixup, ReZero and Xavier, which have no layer norms, are trained with what was tuned for DT-Fixup; strategies with
-layer norms are tuned themselves (`spider.chosen`, `reclor_cells.settings_of`).
+T-Fixup, ReZero and Xavier, which have no layer norms, are trained with what was tuned for DT-Fixup. Strategies with
+layer norms have what won their own tuning; until that of Admin and DeepNorm has run they have the standard's settings
+(`spider.chosen`, `reclor_cells.settings_of`).
 """
 
 from dtfixup.experiments.cells import TITLES, Budget, Cell, Experiment, seeds_at
@@ -39,6 +40,7 @@ PEERS = Experiment(
     "Both tasks: every way to make new layers trainable",
     "ours",
     peer_cells,
-    remark="T-Fixup, ReZero and Xavier have the settings of DT-Fixup, but no limit between layers; those with layer "
-    "norms were tuned, Admin and DeepNorm by their learning rate alone, with the warm-up that their authors ask for.",
+    remark="DT-Fixup, standard and pre-LN were tuned. T-Fixup, ReZero and Xavier have the settings of DT-Fixup, but no "
+    "limit between layers. Admin and DeepNorm are not tuned yet: they have the settings of the standard, whose rate is "
+    "low, and the warm-up that their authors ask for.",
 )

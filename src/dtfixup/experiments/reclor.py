@@ -13,6 +13,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from dtfixup.experiments.cells import usual_warmup
 from dtfixup.experiments.provenance import RESULT
 from dtfixup.experiments.reading_run import ReadingSource, train_reading
 from dtfixup.experiments.sweep import Content, Run
@@ -81,8 +82,8 @@ GRID: Sequence[tuple[str, int, Sequence[Settings]]] = (
     ("standard", 16, [Settings(rate, warmup=0.1) for rate in (3e-5, 1e-4, 3e-4)]),
     ("pre-ln", 16, [Settings(rate, warmup=0.1) for rate in _RATES]),
     ("standard", 24, [Settings(rate, warmup=0.1) for rate in (1e-5, 3e-5)]),
-    ("admin", 24, [Settings(rate, warmup=0.1) for rate in (3e-5, 1e-4, 3e-4)]),
-    ("deepnorm", 24, [Settings(rate, warmup=0.02) for rate in (3e-5, 1e-4, 3e-4)]),
+    ("admin", 24, [Settings(rate, warmup=usual_warmup("admin")) for rate in (3e-5, 1e-4, 3e-4)]),
+    ("deepnorm", 24, [Settings(rate, warmup=usual_warmup("deepnorm")) for rate in (3e-5, 1e-4, 3e-4)]),
 )
 """Strategy, depth, and the settings to try: the deep ones apart, because what trains 4 layers may break 16."""
 

@@ -5,7 +5,7 @@ The settings are those of `reclor.py`, so that its runs and these are the same.
 
 from dataclasses import replace
 
-from dtfixup.experiments.cells import TITLES, Budget, Cell, Experiment, layers_at, seeds_at
+from dtfixup.experiments.cells import TITLES, Budget, Cell, Experiment, layers_at, seeds_at, tuned_like, usual_warmup
 from dtfixup.experiments.reclor import (
     CHOSEN,
     DEPTH,
@@ -20,7 +20,6 @@ from dtfixup.experiments.reclor import (
     variant_of,
 )
 from dtfixup.experiments.reclor import configure as configure_on
-from dtfixup.experiments.spider import tuned_like, usual_warmup
 from dtfixup.reading.presets import ReadingRunConfig, minilm, paper, smoke
 
 _EXAMPLES = {Budget.SMOKE: 16, Budget.GPU: 4638, Budget.PAPER: 4638}

@@ -4,7 +4,7 @@ In: an `Experiment` and what is there of its cells. Out: a `Section`. Most exper
 of `_SPECIAL` show something else of the same runs.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from statistics import fmean
@@ -234,10 +234,10 @@ def _curve_blocks(found: Found, caption: str) -> list[Block]:
 def _goal_entries(each: CellResult) -> list[Entry]:
     if not each.files:
         return [Entry(NOT_YET, Kind.MISSING, each.note), Entry("", Kind.LABEL), Entry("", Kind.LABEL)]
-    finished = [file.content.get("curve") or [] for file in each.files if file.state is State.FINISHED]
-    shared = set.intersection(*({row["epoch"] for row in curve} for curve in finished)) if finished else set()
-    curves = [[row for row in file.content.get("curve") or [] if row["epoch"] in shared] for file in each.files]
-    firsts = [first for curve in curves if (first := epochs_to(curve)) is not None]
+    curves = [(file, file.content.get("curve") or []) for file in each.files]
+    shared = _shared([row["epoch"] for row in curve] for file, curve in curves if file.state is State.FINISHED)
+    compared = ([row for row in curve if row["epoch"] in shared] for _, curve in curves)
+    firsts = [first for curve in compared if (first := epochs_to(curve)) is not None]
     epochs = f"{fmean(firsts):.1f}" if firsts else "never"
     return [
         Entry(epochs, Kind.OURS, each.note),
@@ -246,13 +246,19 @@ def _goal_entries(each: CellResult) -> list[Entry]:
     ]
 
 
+def _shared(curves: Iterable[Iterable[float]]) -> set[float]:
+    """The epochs that are in all of them."""
+    epochs = [set(curve) for curve in curves]
+    return set.intersection(*epochs) if epochs else set()
+
+
 def _curves(each: CellResult) -> list[Curve]:
     """Of the finished seeds, at the epochs that all were evaluated at."""
     metric = "exact" if _task(each.cell.config) == "spider" else "accuracy"
     files = [file for file in each.files if file.state is State.FINISHED and file.content.get("curve")]
     curves = [curve_of(file.content, file.path, metric) for file in files]
-    common = set.intersection(*(set(curve.points) for curve in curves)) if curves else set()
-    points = [{epoch: value for epoch, value in curve.points.items() if epoch in common} for curve in curves]
+    shared = _shared(curve.points for curve in curves)
+    points = [{epoch: value for epoch, value in curve.points.items() if epoch in shared} for curve in curves]
     return [replace(curve, points=kept) for curve, kept in zip(curves, points, strict=True) if kept]
 
 

@@ -92,8 +92,8 @@ def named(names: Iterable[str]) -> list[Experiment]:
     """
     wanted = [name for each in names for name in GROUPS.get(each, [each])]
     if unknown := [name for name in wanted if name not in EXPERIMENTS]:
-        choices = ", ".join([*EXPERIMENTS, "tune"])
-        raise ConfigError(f"there is no experiment {unknown[0]!r}: choose from {choices}, or all")
+        choices = f"{', '.join(EXPERIMENTS)}, or {' or '.join(sorted(GROUPS))} for several"
+        raise ConfigError(f"there is no experiment {unknown[0]!r}: choose from {choices}")
     return [EXPERIMENTS[name] for name in dict.fromkeys(wanted)]
 
 

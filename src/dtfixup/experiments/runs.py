@@ -55,6 +55,10 @@ class Run:
     def name(self) -> str:
         return f"{self.experiment}-{self.variant}-seed{self.seed}"
 
+    def file(self, out: Path) -> Path:
+        """Its result, in the folder of a sweep."""
+        return out / f"{self.name}.json"
+
     @property
     def key(self) -> str:
         """The same for runs that come to the same."""
@@ -97,10 +101,9 @@ def write_lost(run: Run, out: Path, reason: str, seconds: float, where: str, *, 
 
     Where the run had settled and its file was written already, the process died later, and the file is returned.
     """
-    file = out / f"{run.name}.json"
-    if file.is_file() and (content := read_json(file)).get("key") == run.key and state_of(content) in SETTLED:
-        settled: Content = content
-        return settled
+    known: Content = read_json(run.file(out)) if run.file(out).is_file() else {}
+    if known.get("key") == run.key and state_of(known) in SETTLED:
+        return known
     return _write(run, out, State.FAILED, {"metrics": {}, "reason": reason}, seconds, where, at_once)
 
 
@@ -126,15 +129,15 @@ def _write(run: Run, out: Path, state: State, found: Content, seconds: float, wh
         "key": run.key,
         "state": state.value,
     }
-    write_json(out / f"{run.name}.json", content)
+    write_json(run.file(out), content)
     return content
 
 
 def _resumes(run: Run, folder: Path) -> bool:
     """Whether the folder holds a checkpoint of this run that it can go on from; what else is in it is removed."""
     if (folder / _STARTED).exists() and Checkpoints(folder).saved():
-        started = read_json(folder / _STARTED)
-        if started["key"] == run.key and started.get("on", _where(run)) == _where(run):
+        started, here = read_json(folder / _STARTED), _where(run)
+        if started["key"] == run.key and started.get("on", here) == here:
             return True
     shutil.rmtree(folder, ignore_errors=True)
     return False

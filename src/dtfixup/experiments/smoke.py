@@ -8,7 +8,6 @@ import hashlib
 import shutil
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import asdict
 from itertools import permutations
 from pathlib import Path
@@ -82,8 +81,11 @@ def small_encoder() -> Path:
         save_file(model.state_dict(), made / "model.safetensors", {"format": "pt"})
         for file in (*minilm_path().glob("*token*"), minilm_path() / "vocab.txt"):
             shutil.copy(file, made)
-        with suppress(OSError):  # another process was faster, and made the same
+        try:
             made.rename(folder)
+        except OSError:
+            if not folder.is_dir():  # else another process was faster, and made the same
+                raise
     return folder
 
 

@@ -11,16 +11,14 @@ from typing import Any
 
 from rich.console import Console
 
-from dtfixup.experiments.cells import TITLES, Budget, Cell, layers_at, seeds_at
+from dtfixup.experiments.cells import TITLES, Budget, Cell, layers_at, seeds_at, tuned_like, usual_warmup
 from dtfixup.experiments.provenance import RESULT
 from dtfixup.experiments.run_identity import Content
 from dtfixup.experiments.sql_run import train_sql
 from dtfixup.files import read_json
-from dtfixup.fixup import NormPlacement, Warmup, strategy_named
 from dtfixup.sql.prepared import open_prepared
 from dtfixup.sql.presets import SqlSpConfig, minilm, paper, smoke
 
-_WARMUPS = {Warmup.NONE: 0.0, Warmup.SHORT: 0.02, Warmup.FULL: 0.1}
 CURVES = tuple((strategy, layers) for layers in (2, 8, 24) for strategy in ("standard", "dt-fixup"))
 """Strategies and depths whose curves are drawn (figure 2)."""
 CURVE_EVERY = 2
@@ -68,20 +66,6 @@ def chosen(strategy: str, layers: int) -> Settings:
     if known := CHOSEN.get(strategy):
         return known[max((depth for depth in known if depth <= layers), default=min(known))]
     return replace(chosen(tuned_like(strategy), layers), warmup=usual_warmup(strategy))
-
-
-def tuned_like(strategy: str) -> str:
-    """A strategy that was tuned: DT-Fixup in place of those without layer norms, else the standard.
-
-    >>> tuned_like("rezero"), tuned_like("admin")
-    ('dt-fixup', 'standard')
-    """
-    return "dt-fixup" if strategy_named(strategy).norm is NormPlacement.NONE else "standard"
-
-
-def usual_warmup(strategy: str) -> float:
-    """What a strategy's authors ask for, as a share of the updates."""
-    return _WARMUPS[strategy_named(strategy).warmup]
 
 
 def base(budget: Budget) -> SqlSpConfig:

@@ -16,8 +16,8 @@ from itertools import product
 
 import numpy as np
 
-from dtfixup.experiments.cells import TITLES, Budget, Cell, Experiment
-from dtfixup.experiments.spider import Settings, base, chosen, configure, usual_warmup
+from dtfixup.experiments.cells import TITLES, Budget, Cell, Experiment, usual_warmup
+from dtfixup.experiments.spider import Settings, base, chosen, configure
 
 DRAWS = 12
 _DRAW_SEED = 1

@@ -33,7 +33,6 @@ from dtfixup.experiments.run_identity import (
     Settled,
     State,
     at_once_of,
-    find_result,
     same_run,
     state_of,
     whole_seconds,
@@ -50,7 +49,6 @@ __all__ = [
     "Run",
     "State",
     "Sweep",
-    "find_result",
     "open_sweep",
     "read_results",
     "read_sweep",
@@ -94,6 +92,12 @@ class Outcome:
     def whole_seconds(self) -> float:
         """Those before it was resumed included, where the result tells them."""
         return max(self.seconds or 0.0, 0.0 if self.content is None else whole_seconds(self.content))
+
+    @property
+    def training_seconds(self) -> float:
+        """Those of its last part, where it was resumed: no more than its wall time, which is of that part alone."""
+        metrics = {} if self.content is None else self.content["metrics"]
+        return min(self.seconds or 0.0, float(metrics.get("train_seconds") or 0.0))
 
     @property
     def at_once(self) -> int:
@@ -252,14 +256,11 @@ class Sweep:
     def say_end(self, started: float) -> None:
         """The table, how long it took beside the runs' own training, why runs failed, and what is left."""
         self.console.print(sweep_table(self.outcomes))
-        trained = [each for each in self.outcomes if each.began and each.state is State.FINISHED and each.content]
-        own = sum(float((each.content or {})["metrics"].get("train_seconds") or 0.0) for each in trained)
-        if own > 0:
+        trained = [each for each in self.outcomes if each.began and each.state is State.FINISHED]
+        if (own := sum(each.training_seconds for each in trained)) > 0:
             wall = time.monotonic() - started
-            _say(
-                self.console,
-                f"{wall:.0f} s for {len(trained)} runs that trained for {own:.0f} s: {wall / own:.2f} times",
-            )
+            ratio = f"{wall / own:.2f} times"
+            _say(self.console, f"{wall:.0f} s for {len(trained)} runs that trained for {own:.0f} s: {ratio}")
         for each in self.outcomes:
             if each.state is State.FAILED and each.content is not None:
                 _say(self.console, f"{each.run.name} failed: {each.content['reason']}")
@@ -373,14 +374,13 @@ def _live(outcomes: Sequence[Outcome], console: Console) -> AbstractContextManag
 def _set_outdated_aside(outcome: Outcome, out: Path, console: Console) -> None:
     """A file of a run's name that is not its result goes to another folder, so that no table takes it for one."""
     run = outcome.run
-    file, name = out / f"{run.name}.json", run.name
+    file, name = run.file(out), run.name
     content = read_json(file) if file.exists() else {}
     known = content if isinstance(content, dict) else {}
+    then = "it is trained anew" if outcome.state is State.WAITING else "another experiment has trained it since"
     if known.get("state") == State.FAILED:
-        then = "it is trained anew" if outcome.state is State.WAITING else "another experiment has trained it since"
         _say(console, f"{name}: it had failed ({known.get('reason')}); {then}")
     elif file.exists() and not same_run(known, run.config, run.seed, metric=run.metric, data_hash=run.data_hash):
-        then = "it is trained anew" if outcome.state is State.WAITING else "another experiment has trained it since"
         mark = known.get("key") or hashlib.sha256(file.read_bytes()).hexdigest()[:20]
         aside = _aside(out, name, mark)
         aside.parent.mkdir(exist_ok=True)
@@ -393,7 +393,7 @@ def _set_outdated_aside(outcome: Outcome, out: Path, console: Console) -> None:
 
 def _brought_back(run: Run, out: Path, console: Console) -> Content | None:
     """The result of a run that was set aside while its name had another configuration or data, in its old place."""
-    aside, file = _aside(out, run.name, run.key), out / f"{run.name}.json"
+    aside, file = _aside(out, run.name, run.key), run.file(out)
     if file.exists() or not aside.is_file():
         return None
     aside.replace(file)
