@@ -312,7 +312,9 @@ def test_on_a_terminal_the_table_is_live(trained: Trained, tmp_path: Path) -> No
     console = Console(file=screen, force_terminal=True, width=100, height=40)
 
     def train(folder: Path, resume: bool) -> Any:
-        time.sleep(0.6)  # longer than the table takes to be drawn again
+        ends = time.monotonic() + 60.0
+        while "running" not in screen.getvalue() and time.monotonic() < ends:
+            time.sleep(0.02)
         return result(33.3)
 
     run_sweep([trained.run(2, train=train)], tmp_path, console=console)

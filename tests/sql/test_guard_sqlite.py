@@ -127,7 +127,7 @@ def test_a_change_that_was_never_finished(tmp_path: Path) -> None:
 
 def test_a_lock_is_waited_for_and_told(tmp_path: Path) -> None:
     path = _make(tmp_path / "pets.db")
-    with open_guarded(path, deadline=0.2) as guard, closing(sqlite3.connect(path, isolation_level=None)) as writer:
+    with open_guarded(path, deadline=1.0) as guard, closing(sqlite3.connect(path, isolation_level=None)) as writer:
         writer.execute("BEGIN EXCLUSIVE")
         with pytest.raises(GuardError, match="locked by another program; try again"):
             _names(guard)

@@ -41,7 +41,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> SqliteStage:
 
 @pytest.fixture(scope="module")
 def attacked(stage: SqliteStage) -> Iterator[Site]:
-    settings = Settings(run_deadline=0.3, workers=2, waiting=len(CORPUS))
+    settings = Settings(run_deadline=1.0, workers=2, waiting=len(CORPUS))
     built = build_site(tiny_parser(), catalogue_of({"stage": Path(stage.url)}), settings)
     yield built
     built.close()
