@@ -119,13 +119,9 @@ class Train:
         return True
 
     def be_deaf(self, folder: Path, resume: bool) -> bool:
-        """Hears of no stop."""
-        if (self.notes / "heard").exists():
-            return True
+        """Hears of no stop, until the test lets it go on."""
         with StopSignals():
-            self.say_ready()
-            time.sleep(DEADLINE)
-        return True
+            return self.be_loading(folder, resume)
 
 
 def save(folder: Path) -> None:
