@@ -1,8 +1,7 @@
 """Ours: every strategy of the library at N = 8 and 24, on both tasks.
 
-T-Fixup, ReZero and Xavier, which have no layer norms, are trained with what was tuned for DT-Fixup. Strategies with
-layer norms have what won their own tuning; until that of Admin and DeepNorm has run they have the standard's settings
-(`spider.chosen`, `reclor_cells.settings_of`).
+Strategies with layer norms have what won their own tuning. T-Fixup, ReZero and Xavier, which have none, are trained
+with what was tuned for DT-Fixup (`spider.chosen`, `reclor_cells.settings_of`).
 """
 
 from dtfixup.experiments.cells import TITLES, Budget, Cell, Experiment, seeds_at
@@ -40,7 +39,7 @@ PEERS = Experiment(
     "Both tasks: every way to make new layers trainable",
     "ours",
     peer_cells,
-    remark="DT-Fixup, standard and pre-LN were tuned. T-Fixup, ReZero and Xavier have the settings of DT-Fixup, but no "
-    "limit between layers. Admin and DeepNorm are not tuned yet: they have the settings of the standard, whose rate is "
-    "low, and the warm-up that their authors ask for.",
+    own_remark="DT-Fixup, standard, pre-LN, Admin and DeepNorm were tuned, the last two by three learning rates at "
+    "N = 24, with the warm-up that their authors ask for. T-Fixup, ReZero and Xavier have the settings of DT-Fixup, "
+    "but no limit between layers.",
 )

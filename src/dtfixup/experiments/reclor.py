@@ -61,6 +61,8 @@ CHOSEN: Mapping[str, Mapping[int, Settings]] = {
         24: Settings(1e-5, warmup=0.1),
     },
     "pre-ln": {4: Settings(1e-4, warmup=0.1)},
+    "admin": {4: Settings(1e-4, warmup=0.1)},
+    "deepnorm": {4: Settings(3e-5, warmup=0.02)},
     "dt-fixup": {4: Settings(1e-4)},
 }
 """For each strategy, from which depth on to train with which settings: the best of its grid."""

@@ -53,6 +53,8 @@ CHOSEN: Mapping[str, Mapping[int, Settings]] = {
     "dt-fixup": {2: Settings(8e-4, encoder_rate=1.6e-4, dropout=0.4, label_smoothing=0.0)},
     "standard": {2: Settings(3e-4, warmup=0.1), 16: Settings(1e-4, warmup=0.3)},
     "pre-ln": {2: Settings(6e-4, dropout=0.5, warmup=0.1)},
+    "admin": {2: Settings(3e-4, warmup=0.1)},
+    "deepnorm": {2: Settings(3e-4, warmup=0.02)},
 }
 """For each strategy that was tuned, from which depth on to train with which settings."""
 _PAPER = Settings(4e-4, encoder_rate=8e-3 * 4e-4, dropout=0.6)  # appendix C.5, for all models alike
@@ -136,7 +138,7 @@ def depth_cell(budget: Budget, strategy: str, layers: int, seeds: int, paper: st
     config = configure(budget, strategy, layers)
     if budget is Budget.GPU and (strategy, layers) in CURVES:
         config = replace(config, training=replace(config.training, evaluate_every=CURVE_EVERY))
-    return Cell(**known, config=config, seeds=seeds_at(budget, seeds), paper=paper)
+    return Cell(known["row"], known["column"], known["variant"], config, seeds_at(budget, seeds), paper)
 
 
 @dataclass(frozen=True)
