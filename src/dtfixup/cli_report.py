@@ -26,7 +26,8 @@ def report(
         out: Folder for index.html, report.md and the pictures.
         data: Spider, as downloaded, to show the text of errors; such a page is for your own eyes.
         beams: Folder in which the runs' beams.jsonl are looked for; runs in the folder of the results by default.
-        agreement: Markdown file that says where the results agree with the paper; docs/agreement.md if it exists.
+        agreement: Markdown file that says where the results agree with the paper. By default, for the budget gpu with
+            its own encoder, docs/agreement.md here or beside the folder of the results.
         budget: Whose runs to show: smoke, gpu or paper.
         encoder: Encoder of the runs, if it is not the budget's own.
     """
@@ -40,6 +41,11 @@ def report(
     for option, given in (("agreement", agreement), ("beams", beams)):
         if given is not None and not given.exists():
             raise ConfigError(f"{given} is not there: give --{option} another path, or leave it out")
+    if agreement is None and budget == Budget.GPU and encoder is None:
+        places = [folder / _AGREEMENT for folder in (Path(), results.absolute().parent)]
+        agreement = next((place for place in places if place.is_file()), None)
+        if agreement is None:
+            _console.print(f"no {_AGREEMENT} here or beside {results}: the page leaves it out", soft_wrap=True)
     if budget == Budget.SMOKE:
         encoder = encoder or ENCODER
     page, text = build_report(
@@ -47,7 +53,7 @@ def report(
         out,
         dataset=None if data is None else open_dataset(data),
         beams=results / "runs" if beams is None else beams,
-        agreement=agreement or _AGREEMENT,
+        agreement=agreement,
         budget=Budget(budget),
         encoder=encoder,
     )

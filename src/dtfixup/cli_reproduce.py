@@ -1,6 +1,7 @@
 """The verb `dtfixup reproduce`: every table and figure, by name."""
 
 import hashlib
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -56,6 +57,7 @@ def reproduce(
     from dtfixup.experiments.cells import Budget
     from dtfixup.experiments.reproduce import named, runs_of
     from dtfixup.experiments.run_identity import State
+    from dtfixup.experiments.smoke import one_thread
     from dtfixup.experiments.sweep import read_results, run_sweep
 
     if budget not in set(Budget):
@@ -65,12 +67,13 @@ def reproduce(
     chosen = Budget(budget)
     out = out or (Path("out/smoke") if chosen is Budget.SMOKE else Path("results"))
     if names == [LIST]:
-        _show_list(chosen, out, encoder)
+        _show_list(chosen, out, encoder, seeds)
         return
     wanted = [experiment.name for experiment in named(names)]
     sources, spider = _sources(wanted, chosen, encoder, data, reclor)
     sources.require_own_results(read_results(out))
     runs = runs_of(wanted, chosen, sources, seeds=seeds, command=this_command())
+    threads = one_thread() if chosen is Budget.SMOKE else nullcontext()
     if engine == "ray":
         from dtfixup.experiments.cluster import run_on_ray
 
@@ -79,22 +82,23 @@ def reproduce(
         gpus = None if at_once == 1 else 1 / at_once
         outcomes = run_on_ray(runs, out, work=work, gpus=gpus, keep_weights=keep_weights)
     else:
-        outcomes = run_sweep(
-            runs,
-            out,
-            work=work,
-            budget_seconds=budget_seconds,
-            at_once=at_once,
-            mps=mps,
-            keep_weights=keep_weights,
-        )
+        with threads:
+            outcomes = run_sweep(
+                runs,
+                out,
+                work=work,
+                budget_seconds=budget_seconds,
+                at_once=at_once,
+                mps=mps,
+                keep_weights=keep_weights,
+            )
     exit_if_stopped(any(each.was_stopped for each in outcomes))
     if "spider-errors" in wanted:
         _classify_errors(chosen, sources, spider, out, work or out / "runs", seeds)
     exit_if_failed(any(each.state is State.FAILED for each in outcomes))
 
 
-def _show_list(budget: "Budget", out: Path, encoder: str | None) -> None:
+def _show_list(budget: "Budget", out: Path, encoder: str | None, seeds: int | None) -> None:
     """Every experiment with its runs and its cost."""
     from dtfixup.experiments.cells import Budget
     from dtfixup.experiments.reproduce import EVERYTHING, EXPERIMENTS, cost_of
@@ -107,7 +111,7 @@ def _show_list(budget: "Budget", out: Path, encoder: str | None) -> None:
     for heading in ("name", "in the paper", "runs", "there", "GPU minutes", "left"):
         table.add_column(heading, justify="left" if heading in ("name", "in the paper") else "right", overflow="fold")
     for name in (*EXPERIMENTS, EVERYTHING):
-        cost = cost_of([name], budget, contents, encoder)
+        cost = cost_of([name], budget, contents, encoder, seeds)
         minutes = [f"{seconds / 60:.0f}" for seconds in (cost.seconds, cost.seconds_left)]
         if name == EVERYTHING:
             table.add_section()

@@ -58,6 +58,19 @@ def test_the_papers_budget_is_the_papers_preset() -> None:
     assert all(cell.seeds == 5 for cell in depth.values())
 
 
+def test_tuning_in_the_papers_budget_moves_the_encoders_rate_as_the_paper_does() -> None:
+    configs = [cell.config for cell in cells("spider-tune", Budget.PAPER).values()]
+    assert {config.model.strategy for config in configs} == {"dt-fixup", "standard", "pre-ln", "admin", "deepnorm"}
+    assert {config.encoder_factor for config in configs} == {paper().encoder_factor}
+
+
+@pytest.mark.parametrize("name", ["spider-tune", "reclor-tune"])
+def test_what_tuning_chose_is_marked_once_in_every_grid(name: str) -> None:
+    marked = Counter(cell.column for cell in cells(name).values() if cell.is_chosen)
+    assert marked == dict.fromkeys({cell.column for cell in cells(name).values()}, 1)
+    assert not any(cell.is_chosen for cell in cells(name, Budget.SMOKE).values())
+
+
 def test_settings_become_a_configuration() -> None:
     settings = Settings(2e-4, encoder_rate=1e-4, dropout=0.5, label_smoothing=0.1, warmup=0.1)
     config = configure(Budget.GPU, "standard", 8, settings, epochs=2.0, batch=(40, 3))

@@ -1,6 +1,7 @@
 """Pictures as SVG: letters stay letters, names stay apart, colours become the page's."""
 
 import re
+from dataclasses import replace
 from functools import partial
 from xml.etree import ElementTree
 
@@ -67,13 +68,17 @@ def test_colours_become_the_pages() -> None:
 
 def test_bars_say_what_failed_and_what_has_not_run() -> None:
     bars = {
-        "one": Bar([40.0, 50.0], "C0"),
-        "two": Bar([], "C1", "2 of 2 diverged"),
-        "three": Bar([25.0], "C2", "1 of 1 at chance"),
+        "one": Bar([40.0, 50.0], "45.0 ± 7.1", "C0"),
+        "two": Bar([], "", "C1", "2 of 2 diverged"),
+        "three": Bar([25.0], "25.0", "C2", "1 of 1 at chance"),
     }
-    svg = svg_of("bars", partial(bars_figure, {"Spider": bars}, xlabel="%", chance=25.0))
-    found = texts(svg)
+    draw = partial(bars_figure, {"Spider": bars}, xlabel="%", chance=25.0)
+    found = texts(svg_of("bars", draw))
     assert {"one", "two", "three", "Spider", "45.0 ± 7.1", "2 of 2 diverged", "25.0", "1 of 1 at chance"} <= set(found)
+    assert len(draw().axes[0].patches) == 2
+    bars["one"] = replace(bars["one"], text="40.0, 50.0, diverged", remark="1 of 3 diverged", has_mean=False)
+    assert len(draw().axes[0].patches) == 1, "dots and no bar"
+    assert "40.0, 50.0, diverged" in texts(svg_of("bars", draw))
 
 
 def test_shares_have_a_bar_for_every_model() -> None:

@@ -141,7 +141,9 @@ def test_failed_runs_are_counted_and_say_how(tmp_path: Path) -> None:
     cells = [cell(sql, column="Spider"), cell(reading, row="t-fixup", column="ReClor", seeds=3)]
     page, text = build(tmp_path, [experiment("init-peers", cells)])
     (spider,), (reclor,) = (page.row("init-peers", task) for task in ("Spider", "ReClor"))
-    assert spider == "60.0|2 seeds · 16 epochs|1 of 2 diverged", "the mean is over the others"
+    assert spider == "60.0, diverged|2 seeds · 16 epochs|1 of 2 diverged", (
+        "no mean of runs that train and runs that do not"
+    )
     assert reclor == "33.0 ± 9.8|3 seeds · 12 epochs|1 of 3 diverged, 1 of 3 at chance", "which counts as 25"
     assert "**1 of 2 diverged**" in text
     write_result(results, sql, None, seed=1)
@@ -153,8 +155,9 @@ def test_a_spider_run_that_ends_where_broken_models_do_has_collapsed(tmp_path: P
     for seed, value in ((1, 68.0), (2, 20.0), (3, 30.0)):
         write_result(tmp_path / "results", sql_config("dt-fixup", 24), value, seed=seed)
     page, text = build(tmp_path, [experiment("init-peers", [cell(sql_config("dt-fixup", 24))])])
-    assert page.row("init-peers", "dt-fixup")[0] == "39.3 ± 25.3|3 seeds · 16 epochs|1 of 3 collapsed", "in the mean"
-    assert "Collapsed: below 30 % at the end; counted in the mean." in text
+    assert page.row("init-peers", "dt-fixup")[0] == "68.0, 20.0, 30.0|3 seeds · 16 epochs|1 of 3 collapsed"
+    assert "Collapsed: below 30 % at the end. Where some runs failed and others did not, every run stands there" in text
+    assert "![dt-fixup, N = 24: 68.0, 20.0, 30.0](figures/init-peers-spider.svg)" in text
     assert "| dt-fixup | 24 | 2 μ | **3** | **0** | **1** |" in text
 
 
@@ -167,7 +170,7 @@ def test_where_the_paper_tells_of_failed_runs_a_row_without_any_says_so(tmp_path
     assert page.row("spider-main", "t-fixup")[-1] == "62.0 ± 0.0|2 seeds · 16 epochs · none failed"
     write_result(tmp_path / "results", sql_config("t-fixup", 24), None, seed=1)
     page, _ = build(tmp_path, [experiment("spider-main", [asked])])
-    assert page.row("spider-main", "t-fixup")[-1] == "62.0|2 seeds · 16 epochs|1 of 2 diverged"
+    assert page.row("spider-main", "t-fixup")[-1] == "diverged, 62.0|2 seeds · 16 epochs|1 of 2 diverged"
 
 
 def test_runs_in_two_tables_are_counted_once(tmp_path: Path) -> None:
@@ -185,6 +188,39 @@ def test_more_seeds_than_planned_are_shown_and_stand_in_for_no_others(tmp_path: 
     page, text = build(tmp_path, [depth_cells()])
     assert page.row("spider-depth", "dt-fixup")[-1] == "70.0 ± 0.0|3 seeds · 16 epochs"
     assert "\n2 of 4 runs are there." in text
+    (tmp_path / "results" / "run-dt-fixup-n24-seed1.json").unlink()
+    assert "\n1 of 4 runs are there." in build(tmp_path, [depth_cells()])[1], "the third is none of the two"
+
+
+def test_a_run_that_an_error_ended_is_told(tmp_path: Path) -> None:
+    write_result(tmp_path / "results", sql_config(), 70.0)
+    write_result(tmp_path / "results", sql_config(), None, seed=2, state="failed", reason="no room")
+    write_result(tmp_path / "results", sql_config("standard"), None, state="failed", reason="no room")
+    page, _ = build(tmp_path, [depth_cells()])
+    assert page.row("spider-depth", "dt-fixup")[-1] == "70.0|1 of 2 seeds · 16 epochs|1 stopped by an error"
+    assert page.row("spider-depth", "standard")[-1] == "not run yet|0 of 2 seeds · 16 epochs|1 stopped by an error"
+    write_result(tmp_path / "results", sql_config(), 71.0, seed=2, file="again-seed2.json")
+    page, _ = build(tmp_path, [depth_cells()])
+    assert page.row("spider-depth", "dt-fixup")[-1] == "70.5 ± 0.7|2 seeds · 16 epochs", "it was trained again"
+
+
+def test_levels_of_hardness_say_which_runs_diverged(tmp_path: Path) -> None:
+    write_result(tmp_path / "results", sql_config(), 71.0, file="sql-minilm-seed1.json")
+    write_result(tmp_path / "results", sql_config(), None, seed=2, file="sql-minilm-seed2.json")
+    page, _ = build(tmp_path, [experiment("spider-hardness", [cell(sql_config(), row="DT-Fixup")])])
+    told = "71.0|1 seed · 16 epochs|1 of 2 diverged"
+    assert page.row("spider-hardness", "ours, DT-Fixup, exact match")[-1] == told
+    assert page.row("parser", "DT-Fixup, N = 24: exact match")[-1] == told
+
+
+def test_what_is_so_with_our_own_budget_alone_is_said_there_alone(tmp_path: Path) -> None:
+    known = replace(depth_cells(), own_remark="Chosen by tuning.")
+    assert "A remark. Chosen by tuning." in build(tmp_path, [known])[1]
+    for options in ({"budget": Budget.PAPER}, {"encoder": "folder/mpnet"}):
+        assert "Chosen" not in build(tmp_path, [known], **options)[1]
+    _, text = build(tmp_path, [known], encoder="folder/mpnet")
+    assert "**ours is mpnet, trained with the budget gpu**" in text
+    assert "dtfixup reproduce spider-depth --budget gpu --encoder folder/mpnet --data spider\n" in text
 
 
 def test_a_hostile_file_can_do_nothing(tmp_path: Path) -> None:
@@ -228,6 +264,23 @@ def test_what_a_person_wrote_comes_first_and_may_be_missing(tmp_path: Path) -> N
     assert text.index("Depth **pays**.") < text.index("About spider-depth")
     assert "\n### Spider\n" in text, "below the section's own heading"
     assert page.identifiers.index("agreement") < page.identifiers.index("spider-depth")
+
+
+def test_what_a_person_wrote_is_found_beside_the_results_and_is_of_them_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "results").mkdir()
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    words = ["report", "--results", str(tmp_path / "results"), "--out", str(tmp_path / "out")]
+    main(words)
+    assert "no docs/agreement.md here or beside" in " ".join(capsys.readouterr().out.split())
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "agreement.md").write_text("# Where\n\nDepth pays.\n")
+    for options, is_there in (([], True), (["--budget", "paper"], False), (["--encoder", "mpnet"], False)):
+        main([*words, *options])
+        assert ("Depth pays." in (tmp_path / "out" / "report.md").read_text(encoding="utf-8")) == is_there
+    assert "leaves it out" not in capsys.readouterr().out
 
 
 def test_depth_and_curves_are_drawn(tmp_path: Path) -> None:
@@ -297,6 +350,14 @@ def test_tuning_shows_what_was_tried_and_its_cost(tmp_path: Path) -> None:
                                          ["0.0001", "0.0005", "61.0|1 seed · 16 epochs", "1.5"]]  # fmt: skip
     assert "2 runs, 2.0 minutes in all" in text
     assert "exact match in percent on held-out databases of train" in text
+
+
+def test_tuning_marks_what_was_chosen(tmp_path: Path) -> None:
+    config = sql_config(hold_out=20)
+    write_result(tmp_path / "results", config, 61.0)
+    cells = [replace(cell(config, seeds=1), is_chosen=True)]
+    page, _ = build(tmp_path, [experiment("spider-tune", cells)])
+    assert "61.0|1 seed · 16 epochs · chosen" in {entry for row in page.rows for entry in row}
 
 
 def test_stability_and_speed_say_what_is_there(tmp_path: Path) -> None:

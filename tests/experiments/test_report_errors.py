@@ -3,6 +3,7 @@
 import hashlib
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -10,11 +11,14 @@ import pytest
 from playwright.sync_api import Browser as PageBrowser
 
 from dtfixup.errors import DataError
+from dtfixup.experiments.cells import Budget
 from dtfixup.experiments.query_errors import Clause
 from dtfixup.experiments.report import build_report
-from dtfixup.experiments.report_document import Browser, Note, Picture, Table
+from dtfixup.experiments.report_cells import results_of
+from dtfixup.experiments.report_document import Block, Browser, Picture, Table
 from dtfixup.experiments.report_errors import error_blocks
 from dtfixup.experiments.result_files import read_results
+from dtfixup.experiments.spider_depth import error_cells
 from dtfixup.experiments.spider_errors import ErrorClass, RunErrors, write_errors
 from dtfixup.sql.dataset import Dataset
 from dtfixup.sql.exact_match import Hardness
@@ -22,13 +26,14 @@ from dtfixup.sql.predictions import Prediction, write_beams
 from dtfixup.sql.presets import SqlSpConfig
 from dtfixup.training.config import to_json
 
-from .made_up_results import sql_config
+from .made_up_results import cell, sql_config
 from .sample_questions import ask_the_sample
 
 F, C, S, B = ErrorClass
 GOLD = "SELECT title FROM film"
 HOSTILE = "<img src=x onerror=harm()>"
 Classes = Sequence[ErrorClass | None]
+MODELS = (("standard", 4), ("dt-fixup", 4), ("dt-fixup", 24))
 
 
 @pytest.fixture
@@ -56,6 +61,13 @@ def write_three(folder: Path, seed: int = 1) -> None:
     write_run(folder, sql_config("dt-fixup", 24), (C, None, None, F), seed)
 
 
+def blocks_of(folder: Path, dataset: Dataset | None = None, beams: Path | None = None) -> list[Block]:
+    """Of runs with the configurations of `write_three`."""
+    models = [cell(sql_config(strategy, layers)) for strategy, layers in MODELS]
+    results = read_results(folder)
+    return error_blocks(results, results_of(models, results), Budget.GPU, dataset, beams)[0]
+
+
 def numbers(table: Table) -> dict[str, list[str]]:
     return {row[0].text: [entry.text for entry in row[1:]] for row in table.rows}
 
@@ -66,7 +78,7 @@ def only(blocks: Sequence[object], kind: type) -> list[object]:
 
 def test_table_7_stands_beside_the_papers_and_follows_the_files(tmp_path: Path) -> None:
     write_three(tmp_path)
-    blocks = error_blocks(read_results(tmp_path), None, None)
+    blocks = blocks_of(tmp_path)
     table = blocks[0]
     assert isinstance(table, Table)
     assert numbers(table) == {
@@ -78,14 +90,14 @@ def test_table_7_stands_beside_the_papers_and_follows_the_files(tmp_path: Path) 
     }
     assert "on 7 random variants" in table.caption
     write_run(tmp_path, sql_config("dt-fixup", 24), (C, S, S, F))
-    table = error_blocks(read_results(tmp_path), None, None)[0]
+    table = blocks_of(tmp_path)[0]
     assert isinstance(table, Table)
     assert numbers(table)["sketch"][-1] == "2"
 
 
 def test_figures_3_and_4_leave_false_negatives_out(tmp_path: Path) -> None:
     write_three(tmp_path)
-    (picture,) = only(error_blocks(read_results(tmp_path), None, None), Picture)
+    (picture,) = only(blocks_of(tmp_path), Picture)
     assert isinstance(picture, Picture)
     # All three are wrong in the first example alone, some in all four; the last counts for the second model alone.
     assert "of the 1 questions that all three models get wrong (the paper: 190) and the 4 that any" in picture.caption
@@ -95,22 +107,46 @@ def test_figures_3_and_4_leave_false_negatives_out(tmp_path: Path) -> None:
     assert f"wrong in any model (4), sketch error: {sketch}" in picture.label
 
 
-def test_the_three_are_trained_alike_where_there_are_such(tmp_path: Path) -> None:
-    write_run(tmp_path, sql_config("dt-fixup", 24, epochs=10), (C, C, C, C), seed=2)
-    (note,) = only(error_blocks(read_results(tmp_path), None, None), Note)
-    assert "over all three models; standard, N = 4, DT-Fixup, N = 4: not analysed yet." in str(note)
-    alone = error_blocks(read_results(tmp_path), None, None)[0]
-    assert isinstance(alone, Table)
-    assert numbers(alone)["all"] == ["306", "not analysed yet", "283", "not analysed yet", "260", "4"]
-    write_three(tmp_path, seed=2)
-    table, *_, runs, clauses, files, _ = error_blocks(read_results(tmp_path), None, None)
+def test_the_three_are_those_of_the_budget_and_the_encoder(tmp_path: Path) -> None:
+    for odd in (sql_config("dt-fixup", 24, epochs=10), sql_config("dt-fixup", 4, encoder="mpnet")):
+        write_run(tmp_path, odd, (C, C, C, C), seed=2)
+    table, note, runs, *_ = blocks_of(tmp_path)
     assert isinstance(table, Table)
-    assert numbers(table)["all"][-1] == "2", "the run of 16 epochs, as the other two"
+    assert numbers(table)["all"] == ["306", "not analysed yet", "283", "not analysed yet", "260", "not analysed yet"]
+    assert "over all three models; standard, N = 4, DT-Fixup, N = 4, DT-Fixup, N = 24: not analysed yet." in str(note)
     assert isinstance(runs, Table)
-    assert len(runs.rows) == 4
+    assert [row[0].note for row in runs.rows] == [
+        "minilm · seed 2 · 10 epochs · made-up examples",
+        "mpnet · seed 2 · 16 epochs · made-up examples",
+    ]
+    for path in tmp_path.glob("*.json"):
+        path.unlink()
+    write_run(tmp_path, sql_config("dt-fixup", 24, epochs=10), (C, C, C, C), seed=2)
+    write_run(tmp_path, sql_config("dt-fixup", 24), (C, C, C, C), seed=1)
+    write_three(tmp_path, seed=2)
+    table, *_, runs, clauses, files, _ = blocks_of(tmp_path)
+    assert isinstance(table, Table)
+    assert numbers(table)["all"] == ["306", "4", "283", "3", "260", "2"], "of the seed that all three have"
+    assert "Ours: encoder minilm (22.7M parameters), budget gpu, 16 epochs, batch 32" in table.caption
+    assert isinstance(runs, Table)
+    assert len(runs.rows) == 5
     assert isinstance(clauses, Table)
     assert numbers(clauses)["select"] == ["4", "4", "4"]
     assert "errors-dt-fixup-n24-e10-seed2.json" in str(files)
+
+
+def test_the_models_of_every_budget_are_found_and_counted(tmp_path: Path) -> None:
+    folder = tmp_path / "results"
+    folder.mkdir()
+    for model, classes in zip(error_cells(Budget.SMOKE), ((B, S), (B, None), (None, None)), strict=True):
+        config = model.config
+        assert isinstance(config, SqlSpConfig)
+        write_run(folder, replace(config, encoder="random-bert"), classes)
+    _, text = build_report(folder, tmp_path / "smoke", budget=Budget.SMOKE, encoder="random-bert")
+    assert "| all | 306 | **2**<br>random-bert · seed 1 · 1 epoch | 283 | **1**" in text.read_text(encoding="utf-8")
+    assert "(Table 7, Figures 3 and 4)\n\n3 of 3 runs are there." in text.read_text(encoding="utf-8")
+    _, text = build_report(folder, tmp_path / "gpu")
+    assert "| all | 306 | not analysed yet | 283 | not analysed yet |" in text.read_text(encoding="utf-8")
 
 
 def test_a_file_that_does_not_say_its_run_is_refused(tmp_path: Path) -> None:
@@ -118,7 +154,7 @@ def test_a_file_that_does_not_say_its_run_is_refused(tmp_path: Path) -> None:
     path = next(tmp_path.glob("*.json"))
     path.write_text(path.read_text().replace('"strategy"', '"strategies"'))
     with pytest.raises(DataError, match=r"seed1\.json does not say of which run it is: .*strategies"):
-        error_blocks(read_results(tmp_path), None, None)
+        blocks_of(tmp_path)
 
 
 def browse(folder: Path, dataset: Dataset) -> Path:
@@ -127,7 +163,9 @@ def browse(folder: Path, dataset: Dataset) -> Path:
     runs.mkdir(parents=True)
     queries = [[Prediction(query, -1.0)] for query in ("SELECT genre FROM film", f"SELECT '{HOSTILE}'", GOLD, GOLD)]
     beams = write_beams(runs / "beams.jsonl", range(4), queries)
-    write_run(folder / "results", sql_config("dt-fixup", 24), (C, S, None, None), beams=beams)
+    deep = error_cells(Budget.GPU)[-1].config
+    assert isinstance(deep, SqlSpConfig)
+    write_run(folder / "results", deep, (C, S, None, None), beams=beams)
     page, _ = build_report(
         folder / "results", folder / "report", dataset=dataset, beams=folder / "runs", experiments={}
     )
@@ -136,13 +174,13 @@ def browse(folder: Path, dataset: Dataset) -> Path:
 
 def test_examples_are_there_only_with_data_and_beams(tmp_path: Path, dataset: Dataset) -> None:
     browse(tmp_path, dataset)
-    results = read_results(tmp_path / "results")
-    assert not only(error_blocks(results, None, tmp_path / "runs"), Browser)
+    results = tmp_path / "results"
+    assert not only(blocks_of(results, beams=tmp_path / "runs"), Browser)
     for beams in (None, tmp_path / "data"):
-        blocks = error_blocks(results, dataset, beams)
+        blocks = blocks_of(results, dataset, beams)
         assert not only(blocks, Browser)
         assert "No beams.jsonl was found for errors-dt-fixup-n24-e16-seed1.json" in str(blocks[-1])
-    (browser,) = only(error_blocks(results, dataset, tmp_path / "runs"), Browser)
+    (browser,) = only(blocks_of(results, dataset, tmp_path / "runs"), Browser)
     assert isinstance(browser, Browser)
     assert [(each.category, each.hardness, each.gold) for each in browser.examples] == [
         ("column", "easy", GOLD),

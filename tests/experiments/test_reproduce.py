@@ -9,6 +9,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
+import torch
 
 from dtfixup.cli import _spelled_out, main
 from dtfixup.cli_options import without_paths
@@ -18,7 +19,7 @@ from dtfixup.experiments.cells import Budget, layers_at, metric_of
 from dtfixup.experiments.cost import expected_seconds
 from dtfixup.experiments.reproduce import EXPERIMENTS, Sources, cost_of, needs, planned, runs_of
 from dtfixup.experiments.run_identity import Settled
-from dtfixup.experiments.smoke import ENCODER, small_encoder, small_reclor, small_spider
+from dtfixup.experiments.smoke import ENCODER, one_thread, small_encoder, small_reclor, small_spider
 from dtfixup.experiments.spider_errors import read_errors
 from dtfixup.experiments.sweep import read_results
 from dtfixup.files import read_json
@@ -136,8 +137,24 @@ def test_the_cost_of_what_is_there_is_not_left(sources: Sources) -> None:
     expected = expected_seconds(run.config)
     assert after.seconds == pytest.approx(before.seconds - expected + 1000)
     assert after.seconds_left == pytest.approx(before.seconds - expected)
+    assert cost_of(["spider-batch"], Budget.GPU, [], seeds=7).runs == 7 * len(
+        EXPERIMENTS["spider-batch"].cells(Budget.GPU)
+    )
     shared = cost_of(["spider-batch"], Budget.GPU, [{**content, "at_once": 4}])
     assert shared.seconds == pytest.approx(after.seconds - 750)
+
+
+def test_the_list_counts_the_seeds_that_are_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["reproduce", "list", "--seeds", "7", "--out", str(tmp_path)])
+    (row,) = [line for line in capsys.readouterr().out.splitlines() if "│ reclor-main" in line]
+    assert row.split("│")[3].strip() == "21", "three cells"
+
+
+def test_small_runs_take_one_thread_and_leave_the_others_theirs() -> None:
+    before = torch.get_num_threads()
+    with one_thread():
+        assert torch.get_num_threads() == 1
+    assert torch.get_num_threads() == before
 
 
 def test_words_of_the_command_line() -> None:

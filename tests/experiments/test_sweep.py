@@ -208,7 +208,7 @@ def test_what_does_not_fit_into_the_time_is_not_started(trained: Trained, tmp_pa
     ]
     outcomes, shown = sweep(runs, tmp_path, budget_seconds=100.0)
     assert [each.state for each in outcomes] == [State.FINISHED, State.FINISHED, State.LEFT, State.FINISHED]
-    assert "1 runs are left, about 200 s" in shown
+    assert "1 run is left, about 200 s" in shown
     outcomes, _ = sweep(runs, tmp_path, budget_seconds=0.0)
     assert outcomes[2].state is State.LEFT
     assert not outcomes[2].was_stopped
@@ -305,6 +305,13 @@ def test_the_live_table_shows_the_running_row_whatever_the_room(
     shown = sweep_table(outcomes, room)
     assert f"v{at}" in list(shown.columns[0].cells)
     assert shown.row_count == min(len(states), max(room, 1))
+
+
+def test_rows_of_several_experiments_name_their_own(trained: Trained) -> None:
+    one, other = trained.run(2), replace(trained.run(4), experiment="other")
+    for runs, names in (([one], ["n2"]), ([one, other], ["toy n2", "other n4"])):
+        table = sweep_table([Outcome(run) for run in runs])
+        assert list(table.columns[0].cells) == names
 
 
 def test_on_a_terminal_the_table_is_live(trained: Trained, tmp_path: Path) -> None:

@@ -217,7 +217,7 @@ def test_no_run_is_started_that_would_not_end_in_time(toys: ModuleType, tmp_path
     runs = [toys.toy_run("slow", tmp_path, layers, cost=cost) for layers, cost in ((1, 1.0), (2, 1.0), (3, 600.0))]
     outcomes, shown = sweep([*runs, toys.toy_run("plain", tmp_path, 4)], tmp_path, budget_seconds=500.0)
     assert [each.state for each in outcomes] == [State.FINISHED, State.FINISHED, State.LEFT, State.FINISHED]
-    assert "1 runs are left, about 300 s" in shown, "two of 600 s would be trained in 600 s"
+    assert "1 run is left, about 300 s" in shown, "two of 600 s would be trained in 600 s"
 
 
 @pytest.fixture

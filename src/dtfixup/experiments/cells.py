@@ -54,6 +54,8 @@ class Cell:
     seeds: int
     paper: str = ""
     """What the paper has in this place, as it prints it; empty where it has nothing."""
+    is_chosen: bool = False
+    """Of tuning: other experiments are trained with these settings."""
 
     def config_of(self, seed: int) -> RunConfig:
         return replace(self.config, training=replace(self.config.training, seed=seed))
@@ -70,6 +72,8 @@ class Experiment:
     cells: Callable[[Budget], Sequence[Cell]]
     remark: str = ""
     """What a reader must know beside the table, in a sentence or two."""
+    own_remark: str = ""
+    """What is so with the budget gpu and its own encoder alone."""
 
 
 def layers_at(budget: Budget, layers: int) -> int:

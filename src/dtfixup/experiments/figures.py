@@ -12,8 +12,6 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
-from dtfixup.experiments.curves import deviation
-
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
@@ -33,9 +31,13 @@ class Bar:
 
     values: Sequence[float]
     """Of every seed; none where no run has one."""
+    text: str
+    """Stands beside them."""
     colour: str
     remark: str = ""
-    """Beside the number, or in its place: what failed, or that nothing has run."""
+    """Below the text, or in its place: what failed, or that nothing has run."""
+    has_mean: bool = True
+    """Else there are dots and no bar."""
 
 
 def svg_of(name: str, draw: Callable[[], "Figure"]) -> str:
@@ -92,7 +94,8 @@ def bars_figure(panels: Mapping[str, Mapping[str, Bar]], *, xlabel: str, chance:
             axis.axvline(chance, color="0.55", lw=1.0, ls=":")
         _tidy(axis, "x")
     values = [value for bars in panels.values() for bar in bars.values() for value in bar.values]
-    axes[-1].set_xlim(0, 1.25 * max([1.0, *values]))
+    remarks = any(bar.values and bar.remark for bars in panels.values() for bar in bars.values())
+    axes[-1].set_xlim(0, (1.45 if remarks else 1.25) * max([1.0, *values]))
     axes[-1].set_xlabel(xlabel)
     return figure
 
@@ -127,11 +130,10 @@ def _draw_bar(axis: Any, place: int, bar: Bar) -> None:
     if not bar.values:
         axis.annotate(bar.remark, (0, place), color="0.35", **beside)
         return
-    mean, remark = fmean(bar.values), f"\n{bar.remark}" if bar.remark else ""
-    axis.barh(place, mean, 0.7, color=bar.colour, alpha=0.45, lw=0)
+    if bar.has_mean:
+        axis.barh(place, fmean(bar.values), 0.7, color=bar.colour, alpha=0.45, lw=0)
     axis.scatter(bar.values, [place] * len(bar.values), s=12, color=bar.colour, lw=0, zorder=3)
-    text = f"{mean:.1f}" + (f" ± {deviation(bar.values):.1f}" if len(bar.values) > 1 else "")
-    axis.annotate(text + remark, (max(bar.values), place), **beside)
+    axis.annotate("\n".join(filter(None, (bar.text, bar.remark))), (max(bar.values), place), **beside)
 
 
 def _tidy(axis: Any, along: str) -> None:

@@ -106,8 +106,10 @@ def _tune_cell(budget: Budget, strategy: str, layers: int, settings: Settings) -
     rates = f"rate {settings.learning_rate:g}, encoder {settings.encoder_rate:g}"
     row = f"{rates}, dropout {settings.dropout:g}, warm-up {settings.warmup:g}"
     column = f"{TITLES[strategy]}, N = {layers}" if layers else "no extra layers"
-    config = replace(configure(budget, strategy, layers, settings), hold_out=HELD_OUT)
-    return Cell(row, column, variant_of(strategy, layers, settings), config, seeds=1)
+    config = configure(budget, strategy, layers, settings)
+    is_chosen = budget is Budget.GPU and config == configure(budget, strategy, layers)
+    held_out, variant = replace(config, hold_out=HELD_OUT), variant_of(strategy, layers, settings)
+    return Cell(row, column, variant, held_out, seeds=1, is_chosen=is_chosen)
 
 
 RECLOR_MAIN = Experiment(

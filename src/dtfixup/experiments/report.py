@@ -31,6 +31,7 @@ from dtfixup.experiments.report_html import html_of
 from dtfixup.experiments.report_markdown import FIGURES, markdown_of
 from dtfixup.experiments.report_measured import cost_section, parser_section, speed_section, stability_section
 from dtfixup.experiments.result_files import Results, read_results
+from dtfixup.experiments.spider_depth import error_cells
 from dtfixup.experiments.spider_errors import NAME as ERRORS
 from dtfixup.files import write_atomically
 from dtfixup.sql.dataset import Dataset
@@ -122,19 +123,26 @@ def assemble(
     sections = []
     if agreement is not None and agreement.exists():
         sections.append(_agreement(agreement))
+    models = results_of([_on(encoder, cell) for cell in error_cells(budget)], results)
+    blocks, count = error_blocks(results, models, budget, dataset, beams)
     for name in found:
-        section = experiment_section(experiments[name], found[name], budget)
-        if name == ERRORS:
-            section = _with_errors(section, error_blocks(results, dataset, beams))
-        sections.append(section)
+        section = experiment_section(experiments[name], found[name], budget, encoder)
+        sections.append(_with_errors(section, blocks, count, len(models)) if name == ERRORS else section)
     if ERRORS not in experiments:
-        blocks = tuple(error_blocks(results, dataset, beams))
-        sections.append(Section(ERRORS, "What is wrong with wrong queries", "Table 7, Figures 3 and 4", blocks))
+        sections.append(Section(ERRORS, "What is wrong with wrong queries", "Table 7, Figures 3 and 4", tuple(blocks)))
     sections += [parser_section(results), stability_section(results), speed_section(results)]
     sections += [*_tried_section(results), cost_section(found)]
     there, planned = progress(each for cells in found.values() for each in cells)
     origin = f"Made by dtfixup report from {len(results.files)} result files; code {commit()}."
-    return Report(_TITLE, _LEAD + _LEADS[budget], there, planned, tuple(sections), origin)
+    lead = _LEADS[budget] if encoder is None or budget is Budget.SMOKE else _other_lead(encoder, budget)
+    return Report(_TITLE, _LEAD + lead, there, planned, tuple(sections), origin)
+
+
+def _other_lead(encoder: str, budget: Budget) -> str:
+    return (
+        f"The paper's encoder is RoBERTa-large (355M parameters); **ours is {Path(encoder).name}, trained with the "
+        f"budget {budget}**."
+    )
 
 
 def _on(encoder: str | None, cell: Cell) -> Cell:
@@ -161,10 +169,11 @@ def _agreement(file: Path) -> Section:
     return Section("agreement", "Where we agree with the paper, and where not", "ours", (Prose(body.strip()),))
 
 
-def _with_errors(section: Section, blocks: list[Block]) -> Section:
-    """The errors in place of the table of the runs they were found in; notes and command stay."""
+def _with_errors(section: Section, blocks: list[Block], count: int, models: int) -> Section:
+    """The errors in place of the table of the runs they were found in; notes and command stay. Counted is what was
+    analysed."""
     kept = [block for block in section.blocks if not isinstance(block, Table | Picture)]
-    return Section(section.name, section.title, section.reference, (*blocks, *kept), section.there, section.planned)
+    return Section(section.name, section.title, section.reference, (*blocks, *kept), count, models)
 
 
 def _tried_section(results: Results) -> list[Section]:

@@ -2,8 +2,8 @@
 
 A mean is over the seeds, with the standard deviation of a sample. A run has failed if it diverged, on ReClor did not
 leave chance (`reclor_table.py`), or on Spider collapsed: it reached its end far below what two layers have. On ReClor
-a diverged run counts as chance in the mean, as in its own table; on Spider, where there is no such value, the mean is
-over the others, which flatters the strategy that broke and no other. A collapsed run counts with what it has.
+a diverged run counts as chance in the mean, as in its own table. On Spider there is no such value, and a mean of runs
+that train and runs that do not is of neither: where a cell has both, all runs stand there, one by one.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -33,6 +33,8 @@ class CellResult:
     cell: Cell
     files: tuple[ResultFile, ...]
     """One for each seed."""
+    stopped: int = 0
+    """Runs that an error ended, which has nothing to do with training: they count as not there."""
 
     @property
     def values(self) -> tuple[float, ...]:
@@ -57,6 +59,28 @@ class CellResult:
         return sum(has_collapsed(file, self.cell.config) for file in self.files)
 
     @property
+    def is_split(self) -> bool:
+        """Whether some runs of a Spider cell trained and others failed."""
+        failed = self.diverged + self.collapsed
+        return isinstance(self.cell.config, SqlSpConfig) and 0 < failed < len(self.files)
+
+    @property
+    def texts(self) -> list[str]:
+        """What each run came to, by seed."""
+        metric = metric_of(self.cell.config)
+        return [
+            State.DIVERGED.value if file.state is State.DIVERGED else f"{file.number(metric):.1f}"
+            for file in self.files
+        ]
+
+    @property
+    def summary(self) -> str:
+        """Mean and deviation; every run where some trained and others failed; empty where no run has a value."""
+        if not self.values:
+            return ""
+        return ", ".join(self.texts) if self.is_split else mean_and_deviation(self.values)
+
+    @property
     def _chance(self) -> float | None:
         return None if isinstance(self.cell.config, SqlSpConfig) else RECLOR_CHANCE
 
@@ -67,7 +91,7 @@ class CellResult:
     @property
     def there(self) -> int:
         """Of the planned runs; those of more seeds than planned do not make up for others."""
-        return min(len(self.files), self.planned)
+        return sum(int(file.content.get("seed", 0)) <= self.planned for file in self.files)
 
     @property
     def note(self) -> str:
@@ -77,7 +101,8 @@ class CellResult:
         asked = " · none failed" if self.files and "failed" in self.cell.paper and not self.warning else ""
         data = {file.content.get("data_hash") for file in self.files}
         differ = " · not all on the same data" if len(data) > 1 else ""
-        return f"{seeds} {word} · {counted(self.cell.config.training.epochs, 'epoch')}{differ}{asked}"
+        chosen = " · chosen" if self.cell.is_chosen else ""
+        return f"{seeds} {word} · {counted(self.cell.config.training.epochs, 'epoch')}{chosen}{differ}{asked}"
 
     @property
     def missing(self) -> str:
@@ -88,14 +113,14 @@ class CellResult:
     def warning(self) -> str:
         """How many runs failed, and how; nothing where none did."""
         parts = [(self.diverged, "diverged"), (self.at_chance, "at chance"), (self.collapsed, "collapsed")]
-        return ", ".join(f"{count} of {len(self.files)} {how}" for count, how in parts if count)
+        told = [f"{count} of {len(self.files)} {how}" for count, how in parts if count]
+        return ", ".join([*told, *([f"{self.stopped} stopped by an error"] if self.stopped else [])])
 
     def entry(self) -> Entry:
         """As a table shows it."""
         if not self.files:
-            return Entry(NOT_YET, Kind.MISSING, self.note)
-        text = mean_and_deviation(self.values) if self.values else "failed"
-        return Entry(text, Kind.OURS, self.note, self.warning)
+            return Entry(NOT_YET, Kind.MISSING, self.note, self.warning)
+        return Entry(self.summary or "failed", Kind.OURS, self.note, self.warning)
 
 
 def has_collapsed(file: ResultFile, config: RunConfig) -> bool:
@@ -107,7 +132,13 @@ def has_collapsed(file: ResultFile, config: RunConfig) -> bool:
 
 def results_of(cells: Iterable[Cell], results: Results) -> list[CellResult]:
     """Each cell with what is there of it."""
-    return [CellResult(cell, tuple(results.of(cell))) for cell in cells]
+    found = []
+    for cell in cells:
+        files = tuple(results.of(cell))
+        there = {file.content.get("seed") for file in files}
+        stopped = sum(file.content.get("seed") not in there for file in results.failed(cell))
+        found.append(CellResult(cell, files, stopped))
+    return found
 
 
 def table_of(found: Sequence[CellResult], caption: str = "", corner: str = "") -> Table:
@@ -142,7 +173,8 @@ def caption_of(found: Sequence[CellResult], budget: str, paper: str) -> str:
     encoders = unique(file.encoder for each in found for file in each.files) or unique(c.encoder for c in configs)
     sizes = [f"{name} ({_SIZES[name]})" if name in _SIZES else name for name in encoders]
     said = [f"encoder {' and '.join(sizes)}", f"budget {budget}"]
-    said.append(f"{_range(config.training.epochs for config in configs)} epochs")
+    epochs = _range(config.training.epochs for config in configs)
+    said.append(f"{epochs} epoch{'' if epochs == '1' else 's'}")
     said.append(f"batch {_range(c.training.batch_size * c.training.accumulate for c in configs)}")
     made_up = {isinstance(config, SqlSpConfig) and config.synthetic > 0 for config in configs}
     if True in made_up:

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dtfixup.errors import ConfigError, DataError
-from dtfixup.experiments.cells import TITLES
+from dtfixup.experiments.cells import TITLES, Budget
 from dtfixup.experiments.curves import COLOURS
 from dtfixup.experiments.figures import shares_figure, svg_of
-from dtfixup.experiments.paper_numbers import TABLE_7, TABLE_7_MODELS, WRONG_BY_ALL, WRONG_BY_ANY
+from dtfixup.experiments.paper_numbers import SCHEDULE, TABLE_7, TABLE_7_MODELS, WRONG_BY_ALL, WRONG_BY_ANY
 from dtfixup.experiments.query_errors import Clause
-from dtfixup.experiments.report_cells import counted
+from dtfixup.experiments.report_cells import CellResult, caption_of, counted
 from dtfixup.experiments.report_document import (
     Block,
     Browser,
@@ -30,6 +30,7 @@ from dtfixup.experiments.report_document import (
     labels,
 )
 from dtfixup.experiments.result_files import ResultFile, Results, shortly
+from dtfixup.experiments.run_identity import known_by
 from dtfixup.experiments.spider_errors import (
     NAME,
     ErrorClass,
@@ -44,13 +45,9 @@ from dtfixup.sql.dataset import Dataset
 from dtfixup.sql.presets import SqlSpConfig
 from dtfixup.training.config import from_json
 
+Found = Sequence[CellResult]
 _NOT_YET = "not analysed yet"
-_MODELS = dict(zip((("standard", 4), ("dt-fixup", 4), ("dt-fixup", 24)), TABLE_7_MODELS, strict=True))
-
-_SHADES = {
-    name: (COLOURS[strategy], 1.0 if layers > 4 or strategy == "standard" else 0.5)
-    for (strategy, layers), name in _MODELS.items()
-}
+_OPACITY = dict(zip(TABLE_7_MODELS, (1.0, 0.5, 1.0), strict=True))
 
 
 @dataclass(frozen=True)
@@ -66,14 +63,9 @@ class Analysed:
         return int(self.errors.run.get("seed", self.config.training.seed))
 
     @property
-    def model(self) -> str | None:
-        """Which column of table 7 it is for, if any."""
-        return _MODELS.get((self.config.model.strategy, self.config.model.layers))
-
-    @property
     def note(self) -> str:
         made_up = " · made-up examples" if self.config.synthetic else ""
-        return f"seed {self.seed} · {counted(self.config.training.epochs, 'epoch')}{made_up}"
+        return f"{self.config.encoder} · seed {self.seed} · {counted(self.config.training.epochs, 'epoch')}{made_up}"
 
 
 def analysed(results: Results) -> list[Analysed]:
@@ -91,27 +83,29 @@ def analysed(results: Results) -> list[Analysed]:
     return found
 
 
-def table_7(files: Sequence[Analysed]) -> dict[str, Analysed]:
-    """A run for each column of table 7: three trained alike if there are such, with the lowest seed they share."""
-    groups: dict[tuple[object, ...], dict[str, Analysed]] = {}
+def table_7(files: Sequence[Analysed], models: Found) -> dict[str, Analysed]:
+    """A run for each column of table 7, of the configurations of three cells; if possible with a seed that all have."""
+    columns = dict(zip((known_by(each.cell.config) for each in models), TABLE_7_MODELS, strict=True))
+    groups: dict[int, dict[str, Analysed]] = {}
     for each in sorted(files, key=lambda each: each.seed):
-        if each.model is not None:
-            alike = (each.config.training.epochs, each.config.synthetic, each.config.training.batch_size, each.seed)
-            groups.setdefault(alike, {}).setdefault(each.model, each)
+        if (column := columns.get(known_by(each.config))) is not None:
+            groups.setdefault(each.seed, {}).setdefault(column, each)
     best = max(groups.values(), key=len, default={})
-    if len(best) < len(TABLE_7_MODELS):
-        for group in groups.values():
-            best = {**group, **best}
+    for group in groups.values():
+        best = {**group, **best}
     return {model: best[model] for model in TABLE_7_MODELS if model in best}
 
 
-def error_blocks(results: Results, dataset: Dataset | None, beams: Path | None) -> list[Block]:
-    """Everything that can be shown of the errors."""
+def error_blocks(
+    results: Results, models: Found, budget: Budget, dataset: Dataset | None, beams: Path | None
+) -> tuple[list[Block], int]:
+    """Everything that can be shown of the errors, and how many of the three models of table 7 were analysed."""
     files = analysed(results)
-    chosen = table_7(files)
-    blocks: list[Block] = [_failures_table(chosen)]
+    chosen = table_7(files, models)
+    trained = f"{caption_of(models, budget, SCHEDULE['spider'])} One run of each model."
+    blocks: list[Block] = [_failures_table(chosen, trained)]
     if len(chosen) == len(TABLE_7_MODELS):
-        blocks.append(_shares_picture({model: each.errors for model, each in chosen.items()}))
+        blocks.append(_shares_picture({model: each.errors for model, each in chosen.items()}, _shades(chosen)))
     else:
         missing = ", ".join(model for model in TABLE_7_MODELS if model not in chosen)
         blocks.append(Note(f"Figures 3 and 4 are over all three models; {missing}: {_NOT_YET}."))
@@ -121,10 +115,14 @@ def error_blocks(results: Results, dataset: Dataset | None, beams: Path | None) 
     blocks.append(Command("dtfixup sql errors --result FILE --beams FILE --data spider --out results/NAME.json"))
     if dataset is not None:
         blocks += _browser(chosen or {each.file.name: each for each in files[:1]}, dataset, beams)
-    return blocks
+    return blocks, len(chosen)
 
 
-def _failures_table(chosen: Mapping[str, Analysed]) -> Table:
+def _shades(chosen: Mapping[str, Analysed]) -> dict[str, tuple[str, float]]:
+    return {model: (COLOURS[each.config.model.strategy], _OPACITY[model]) for model, each in chosen.items()}
+
+
+def _failures_table(chosen: Mapping[str, Analysed], trained: str) -> Table:
     counts = failures({model: each.errors for model, each in chosen.items()})
     rows = []
     for kind, printed in TABLE_7.items():
@@ -141,7 +139,7 @@ def _failures_table(chosen: Mapping[str, Analysed]) -> Table:
     caption = (
         "Questions of Spider's dev that are wrong by exact match. False negative: the same rows as the gold query on "
         f"the database{f' and on {variants} random variants of its content' if variants else ''}; the paper's authors "
-        "read every query instead. One run of each model."
+        f"read every query instead. {trained}"
     )
     if used:
         caption += f" Files: {used}."
@@ -149,7 +147,7 @@ def _failures_table(chosen: Mapping[str, Analysed]) -> Table:
     return Table(("", *["paper", "ours"] * len(TABLE_7_MODELS)), tuple(rows), caption, groups)
 
 
-def _shares_picture(models: Mapping[str, RunErrors]) -> Picture:
+def _shares_picture(models: Mapping[str, RunErrors], shades: Mapping[str, tuple[str, float]]) -> Picture:
     found = {wrong: breakdown(models, wrong) for wrong in Wrong}
     panels = {
         f"wrong in {wrong.value} model{'s' if wrong is Wrong.ALL else ''} ({each.questions})": {
@@ -170,7 +168,7 @@ def _shares_picture(models: Mapping[str, RunErrors]) -> Picture:
         "column error and with a sketch error; false negatives left out. The paper prints no numbers in its bars."
     )
     return Picture(
-        "errors", svg_of("errors", lambda: shares_figure(panels, _SHADES, ylabel="share, %")), "; ".join(texts), caption
+        "errors", svg_of("errors", lambda: shares_figure(panels, shades, ylabel="share, %")), "; ".join(texts), caption
     )
 
 

@@ -4,6 +4,7 @@ In: an `Experiment` and what is there of its cells. Out: a `Section`. Most exper
 of `_SPECIAL` show something else of the same runs.
 """
 
+import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -23,7 +24,6 @@ from dtfixup.experiments.report_cells import (
     counted,
     files_of,
     line_name,
-    mean_and_deviation,
     progress,
     table_of,
     unique,
@@ -50,19 +50,20 @@ Found = Sequence[CellResult]
 _DATA = {"spider": "--data spider", "reclor": "--reclor reclor"}
 
 
-def experiment_section(experiment: Experiment, found: Found, budget: Budget) -> Section:
-    """The experiment's table, picture, remark, the paper's other rows, files and command."""
+def experiment_section(experiment: Experiment, found: Found, budget: Budget, encoder: str | None = None) -> Section:
+    """The experiment's table, picture, remarks, the paper's other rows, files and command."""
     caption = _caption(found, budget)
     make = _SPECIAL.get(experiment.name, _table_blocks)
     blocks: list[Block] = list(make(found, caption)) if found else []
-    blocks += [Note(experiment.remark)] if experiment.remark else []
+    remarks = [experiment.remark, experiment.own_remark if budget is Budget.GPU and encoder is None else ""]
+    blocks += [Note(" ".join(filter(None, remarks)))] if any(remarks) else []
     blocks += [_reference(table) for table in BESIDE.get(experiment.name, ()) if table is not TABLE_1]
-    blocks += _endings(experiment, found, budget)
+    blocks += _endings(experiment, found, budget, encoder)
     there, planned = progress(found)
     return Section(experiment.name, experiment.title, experiment.reference, tuple(blocks), there, planned)
 
 
-def _endings(experiment: Experiment, found: Found, budget: Budget) -> list[Block]:
+def _endings(experiment: Experiment, found: Found, budget: Budget, encoder: str | None) -> list[Block]:
     """Files, and the command, which experiments of somebody's own have not."""
     from dtfixup.experiments.reproduce import EXPERIMENTS  # takes a second
 
@@ -72,7 +73,8 @@ def _endings(experiment: Experiment, found: Found, budget: Budget) -> list[Block
         return named
     tasks = {_task(each.cell.config) for each in found}
     data = "".join(f" {option}" for task, option in _DATA.items() if task in tasks)
-    return [*named, Command(f"dtfixup reproduce {experiment.name} --budget {budget}{data}")]
+    named_encoder = "" if encoder is None or budget is Budget.SMOKE else f" --encoder {shlex.quote(encoder)}"
+    return [*named, Command(f"dtfixup reproduce {experiment.name} --budget {budget}{named_encoder}{data}")]
 
 
 def _caption(found: Found, budget: Budget) -> str:
@@ -81,8 +83,15 @@ def _caption(found: Found, budget: Budget) -> str:
     texts = [f"{_measure(part[0])}. {caption_of(part, budget, SCHEDULE[task])}" for task, part in parts.items() if part]
     if parts["reclor"]:
         texts.append("On ReClor a run that diverged counts as chance.")
+    if any(each.at_chance for each in found):
+        texts.append(
+            "At chance: not more than three standard errors above it, or with the loss of equal probabilities, "
+            "whatever the accuracy."
+        )
     if any(each.collapsed for each in found):
-        texts.append(f"Collapsed: below {SPIDER_COLLAPSED:.0f} % at the end; counted in the mean.")
+        texts.append(f"Collapsed: below {SPIDER_COLLAPSED:.0f} % at the end.")
+    if any(each.is_split for each in found):
+        texts.append("Where some runs failed and others did not, every run stands there, by seed, and no mean.")
     ending = (
         "Mean ± standard deviation over the seeds, after the last epoch; where no run is said to have failed, none did."
     )
@@ -138,7 +147,7 @@ def _hardness_blocks(found: Found, caption: str) -> list[Block]:
     rows = [(*labels(["DT-Fixup SQL-SP, exact match"]), *(Entry(text, Kind.PAPER) for text in TABLE_3_OURS))]
     for each in found:
         for measure, metric in (("exact match", "dev_exact"), ("execution", "dev_execution")):
-            entries = [level_entry(each.files, metric_at(metric, level)) for level in LEVELS]
+            entries = [level_entry(each.files, metric_at(metric, level), each.warning) for level in LEVELS]
             rows.append((*labels([f"ours, {each.cell.row}, {measure}"]), *entries))
     return [Table(("Model", *LEVELS), tuple(rows), caption)]
 
@@ -163,7 +172,7 @@ def _depth_blocks(found: Found, caption: str) -> list[Block]:
     said = "; ".join(f"{line.label}: " + ", ".join(_points(line)) for line in lines)
     words = "Ours: solid, with the standard deviation and the seeds as dots. The paper's means: dashed."
     if any(line.split for line in lines):
-        words += " Dots alone: a run collapsed and another did not."
+        words += " Dots alone: a run failed and another did not."
     return [*blocks, Picture(f"{task}-depth", figures.svg_of(f"{task}-depth", draw), said, words)]
 
 
@@ -173,13 +182,13 @@ def _lines(found: Found, values: Callable[[CellResult], Sequence[float]]) -> lis
     for each in found:
         if (layers := each.cell.config.model.layers) and (numbers := values(each)):
             lines.setdefault(name := line_name(each.cell.config), {})[layers] = numbers
-            if 0 < each.collapsed < len(numbers):
+            if each.is_split:
                 split.setdefault(name, []).append(layers)
     return [DepthLine(label, by_depth, split.get(label, ())) for label, by_depth in lines.items()]
 
 
 def _points(line: DepthLine) -> list[str]:
-    """Means, and every seed where some collapsed.
+    """Means, and every seed that has a value where some failed.
 
     >>> _points(DepthLine("standard", {8: [61.0, 62.0], 16: [60.0, 20.0]}, split=[16]))
     ['61.5 at 8', '60.0 and 20.0 at 16']
@@ -271,16 +280,17 @@ def _bar_blocks(found: Found, caption: str, name: str) -> list[Block]:
             continue
         panels: dict[str, dict[str, figures.Bar]] = {}
         for each in part:
-            bar = figures.Bar(each.values, COLOURS[each.cell.config.model.strategy], each.warning or each.missing)
+            colour, said = COLOURS[each.cell.config.model.strategy], each.warning or each.missing
+            bar = figures.Bar(each.values, each.summary, colour, said, has_mean=not each.is_split)
             panels.setdefault(each.cell.column, {})[each.cell.row] = bar
         measure = "Spider dev: exact match, %" if task == "spider" else "ReClor val: accuracy, %"
         chance = RECLOR_CHANCE if task == "reclor" else None
         draw = partial(figures.bars_figure, panels, xlabel=measure, chance=chance)
-        label = "; ".join(
-            f"{each.cell.row}, {each.cell.column}: {mean_and_deviation(each.values)}" for each in part if each.values
-        )
+        label = "; ".join(f"{each.cell.row}, {each.cell.column}: {each.summary}" for each in part if each.values)
         picture = f"{name}-{task}"
-        blocks.append(Picture(picture, figures.svg_of(picture, draw), label, "Means, with the seeds as dots."))
+        words = "Means, with the seeds as dots."
+        words += " Dots alone: a run failed and another did not." if any(each.is_split for each in part) else ""
+        blocks.append(Picture(picture, figures.svg_of(picture, draw), label, words))
     return blocks
 
 

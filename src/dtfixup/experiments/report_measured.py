@@ -50,14 +50,14 @@ def parser_section(results: Results) -> Section:
     return Section("parser", "The parser by hardness", _OURS, blocks)
 
 
-def level_entry(files: Sequence[ResultFile], metric: str) -> Entry:
+def level_entry(files: Sequence[ResultFile], metric: str, warning: str = "") -> Entry:
     """Mean and deviation of a metric over files, with seeds and epochs; "not scored yet" where no file has it."""
     known = [file for file in files if isinstance(file.metrics.get(metric), int | float)]
     if not known:
-        return Entry("not scored yet" if files else NOT_YET, Kind.MISSING)
+        return Entry("not scored yet" if files else NOT_YET, Kind.MISSING, "", warning)
     epochs = unique(str(file.content["config"]["training"]["epochs"]) for file in known)
     note = f"{counted(len(known), 'seed')} · {'/'.join(epochs)} epochs"
-    return Entry(mean_and_deviation([float(file.metrics[metric]) for file in known]), Kind.OURS, note)
+    return Entry(mean_and_deviation([float(file.metrics[metric]) for file in known]), Kind.OURS, note, warning)
 
 
 def metric_at(metric: str, level: str) -> str:
@@ -71,7 +71,8 @@ def metric_at(metric: str, level: str) -> str:
 
 def _level(files: Sequence[ResultFile], metric: str, level: str) -> Entry:
     name = f"{metric_at('dev_exact', level)}_beam" if metric == "_beam" else metric_at(metric, level)
-    return level_entry(files, name)
+    diverged = sum(file.state is State.DIVERGED for file in files)
+    return level_entry(files, name, f"{diverged} of {len(files)} diverged" if diverged else "")
 
 
 def _commands(files: Iterable[ResultFile]) -> list[Command]:
@@ -119,8 +120,8 @@ def stability_section(results: Results) -> Section:
         f"{SPIDER_COLLAPSED:.0f} % at the end. Skipped: batches whose gradient norm is out "
         "of all proportion. Growth: the longest vector a layer put out, over the longest input of that step; "
         "input: the longest input, over the mu that the start was made with; the highest of all runs and steps. Both "
-        "are watched where the strategy needs the input norm. Another μ: runs of mu-choice, whose start was made with "
-        "one that is not the largest input norm."
+        "are watched where the strategy needs the input norm. Steps, growth and input are those of runs that reached "
+        "their end. Another μ: runs of mu-choice, whose start was made with one that is not the largest input norm."
     )
     table = Table(("strategy", "N", "stream limit", *ends, *watched), tuple(rows), caption)
     blocks: tuple[Block, ...] = (table,) if rows else (Note("There is no Spider training run in the folder yet."),)

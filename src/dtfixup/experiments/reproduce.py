@@ -166,11 +166,17 @@ class Cost:
     seconds_left: float
 
 
-def cost_of(names: Iterable[str], budget: Budget, contents: Iterable[Content], encoder: str | None = None) -> Cost:
-    """The cost of some experiments, given the result files there are."""
+def cost_of(
+    names: Iterable[str],
+    budget: Budget,
+    contents: Iterable[Content],
+    encoder: str | None = None,
+    seeds: int | None = None,
+) -> Cost:
+    """The cost of some experiments, given the result files there are; `seeds` as in `runs_of`."""
     settled, sources = Settled(contents), Sources(encoder=encoder)
     found, left = [], []
-    runs = planned(names, budget)
+    runs = planned(names, budget, seeds)
     for seed, _, cell in runs:
         config = sources.with_encoder(cell.config_of(seed))
         content = settled.find(config, seed, metric=metric_of(config))

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 from dtfixup.errors import DataError
 from dtfixup.experiments.cells import Cell, RunConfig, metric_of
@@ -18,6 +18,7 @@ from dtfixup.experiments.run_identity import (
     State,
     device_seconds,
     has_measured,
+    known_by,
     read_config,
     state_of,
 )
@@ -90,6 +91,10 @@ class Results:
         found = [self._settled.find(cell.config, seed, metric=metric_of(cell.config)) for seed in self._seeds]
         return [self._of_content[id(content)] for content in found if content is not None]
 
+    def failed(self, cell: Cell) -> list[ResultFile]:
+        """The runs of a cell that an error ended, by name; the next sweep trains them again."""
+        return [file for file, known in self._failed if known == known_by(cell.config)]
+
     def runs(self, kind: type[Config]) -> Iterator[tuple[ResultFile, Config]]:
         """All settled runs with a configuration of a kind, of whatever experiment, by name."""
         for file in self.files:
@@ -102,6 +107,12 @@ class Results:
     @cached_property
     def _settled(self) -> Settled:
         return Settled(file.content for file in self.files)
+
+    @cached_property
+    def _failed(self) -> list[tuple[ResultFile, str]]:
+        failed = [file for file in self.files if file.state is State.FAILED]
+        configs = ((file, read_config(kind, file.content)) for file in failed for kind in get_args(RunConfig))
+        return [(file, known_by(config)) for file, config in configs if config is not None]
 
     @cached_property
     def _of_content(self) -> dict[int, ResultFile]:

@@ -7,7 +7,8 @@ of Spider, ReClor and Hugging Face. No number that is trained on them means anyt
 import hashlib
 import shutil
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from itertools import permutations
 from pathlib import Path
@@ -27,6 +28,17 @@ ENCODER = "random-bert"
 """Name of the encoder."""
 _READINGS = {"train": 16, "val": 8}
 _PEOPLE, _THINGS = ("Ann", "Ben", "Eva", "Tom"), ("apple", "boat", "drum", "hat")
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Models this small gain nothing by several threads, and lose much where others want the cores, too."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def small_spider(data: Path | None = None) -> Path:

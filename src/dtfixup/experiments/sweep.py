@@ -260,13 +260,15 @@ class Sweep:
         if (own := sum(each.training_seconds for each in trained)) > 0:
             wall = time.monotonic() - started
             ratio = f"{wall / own:.2f} times"
-            _say(self.console, f"{wall:.0f} s for {len(trained)} runs that trained for {own:.0f} s: {ratio}")
+            runs = f"{len(trained)} run{'' if len(trained) == 1 else 's'}"
+            _say(self.console, f"{wall:.0f} s for {runs} that trained for {own:.0f} s: {ratio}")
         for each in self.outcomes:
             if each.state is State.FAILED and each.content is not None:
                 _say(self.console, f"{each.run.name} failed: {each.content['reason']}")
         if left := [each for each in self.outcomes if each.state in (State.LEFT, State.WAITING)]:
             expected = sum(self.expected_seconds(each.run) for each in left) / self.at_once
-            _say(self.console, f"{len(left)} runs are left, about {expected:.0f} s: the same command goes on with them")
+            are, them = ("1 run is", "it") if len(left) == 1 else (f"{len(left)} runs are", "them")
+            _say(self.console, f"{are} left, about {expected:.0f} s: the same command goes on with {them}")
 
 
 @contextmanager
@@ -318,19 +320,23 @@ def result_file(out: str | Path, content: Content) -> Path:
 
 
 def sweep_table(outcomes: Sequence[Outcome], room: int | None = None) -> Table:
-    """Variant, seed, state, metric and seconds; `room` is for how many rows, those around the running one."""
+    """Variant, seed, state, metric and seconds; `room` is for how many rows, those around the running one.
+
+    Where there are runs of several experiments, each row names its own.
+    """
     table = Table(title=_counts(outcomes), title_justify="left")
     for heading in ("variant", "seed", "state", "metric", "seconds"):
         justify: JustifyMethod = "left" if heading in ("variant", "state") else "right"
         table.add_column(heading, justify=justify, overflow="fold")
-    shown = list(outcomes)
+    shown, is_one = list(outcomes), len({each.run.experiment for each in outcomes}) == 1
     if room is not None and (room := max(room, 1)) < len(shown):
         at = next((place for place, each in enumerate(shown) if each.state is State.RUNNING), len(shown))
         first = min(max(0, at - room // 2), len(shown) - room)
         shown = shown[first : first + room]
     for each in shown:
         value, seconds = (None if number is None else f"{number:.1f}" for number in (each.value, each.seconds))
-        table.add_row(each.run.variant, str(each.run.seed), each.state.value, value, seconds)
+        name = each.run.variant if is_one else f"{each.run.experiment} {each.run.variant}"
+        table.add_row(name, str(each.run.seed), each.state.value, value, seconds)
     return table
 
 
