@@ -95,7 +95,7 @@ def bars_figure(panels: Mapping[str, Mapping[str, Bar]], *, xlabel: str, chance:
         _tidy(axis, "x")
     values = [value for bars in panels.values() for bar in bars.values() for value in bar.values]
     remarks = any(bar.values and bar.remark for bars in panels.values() for bar in bars.values())
-    axes[-1].set_xlim(0, (1.45 if remarks else 1.25) * max([1.0, *values]))
+    axes[-1].set_xlim(0, (1.6 if remarks else 1.25) * max([1.0, *values]))
     axes[-1].set_xlabel(xlabel)
     return figure
 

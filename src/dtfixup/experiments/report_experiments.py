@@ -281,7 +281,8 @@ def _bar_blocks(found: Found, caption: str, name: str) -> list[Block]:
         panels: dict[str, dict[str, figures.Bar]] = {}
         for each in part:
             colour, said = COLOURS[each.cell.config.model.strategy], each.warning or each.missing
-            bar = figures.Bar(each.values, each.summary, colour, said, has_mean=not each.is_split)
+            text = ", ".join(f"{value:.1f}" for value in each.values) if each.is_split else each.summary
+            bar = figures.Bar(each.values, text, colour, said, has_mean=not each.is_split)
             panels.setdefault(each.cell.column, {})[each.cell.row] = bar
         measure = "Spider dev: exact match, %" if task == "spider" else "ReClor val: accuracy, %"
         chance = RECLOR_CHANCE if task == "reclor" else None
