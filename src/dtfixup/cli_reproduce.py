@@ -20,7 +20,7 @@ _console = Console()
 
 
 def reproduce(
-    names: list[str],
+    names: list[str] | None = None,
     budget: str = "gpu",
     seeds: int | None = None,
     encoder: str | None = None,
@@ -60,6 +60,8 @@ def reproduce(
     from dtfixup.experiments.smoke import one_thread
     from dtfixup.experiments.sweep import read_results, run_sweep
 
+    if not names:
+        raise ConfigError("say which experiments to train; dtfixup reproduce list shows them")
     if budget not in set(Budget):
         raise ConfigError(f"there is no budget {budget!r}: choose one of {', '.join(Budget)}")
     if seeds is not None and seeds < 1:

@@ -204,6 +204,16 @@ def test_a_run_that_an_error_ended_is_told(tmp_path: Path) -> None:
     assert page.row("spider-depth", "dt-fixup")[-1] == "70.5 ± 0.7|2 seeds · 16 epochs", "it was trained again"
 
 
+def test_files_that_contradict_each_other_are_told(tmp_path: Path) -> None:
+    for name, value in (("run", 70.0), ("same", 70.0), ("zz", 99.0)):
+        page, _ = build(tmp_path, [depth_cells()])
+        assert "several" not in str(page.rows)
+        write_result(tmp_path / "results", sql_config(), value, file=f"{name}-seed1.json")
+    page, _ = build(tmp_path, [depth_cells()])
+    told = "70.0|1 of 2 seeds · 16 epochs|several files for seed 1, the first by name is shown"
+    assert page.row("spider-depth", "dt-fixup")[-1] == told
+
+
 def test_levels_of_hardness_say_which_runs_diverged(tmp_path: Path) -> None:
     write_result(tmp_path / "results", sql_config(), 71.0, file="sql-minilm-seed1.json")
     write_result(tmp_path / "results", sql_config(), None, seed=2, file="sql-minilm-seed2.json")

@@ -172,6 +172,7 @@ def test_words_of_the_command_line() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        ([], "say which experiments to train; dtfixup reproduce list shows them"),
         (["spider-main"], "spider-main: give --data"),
         (["reclor-main", "--data", "x"], "reclor-main: give --reclor"),
         (["nothing"], "no experiment 'nothing'"),

@@ -35,6 +35,8 @@ class CellResult:
     """One for each seed."""
     stopped: int = 0
     """Runs that an error ended, which has nothing to do with training: they count as not there."""
+    rivals: tuple[int, ...] = ()
+    """Seeds that several files have different ends of."""
 
     @property
     def values(self) -> tuple[float, ...]:
@@ -111,10 +113,11 @@ class CellResult:
 
     @property
     def warning(self) -> str:
-        """How many runs failed, and how; nothing where none did."""
+        """How many runs failed, and how, and where files contradict each other; nothing where all is well."""
         parts = [(self.diverged, "diverged"), (self.at_chance, "at chance"), (self.collapsed, "collapsed")]
         told = [f"{count} of {len(self.files)} {how}" for count, how in parts if count]
-        return ", ".join([*told, *([f"{self.stopped} stopped by an error"] if self.stopped else [])])
+        told += [f"{self.stopped} stopped by an error"] if self.stopped else []
+        return ", ".join(told + [f"several files for seed {seed}, the first by name is shown" for seed in self.rivals])
 
     def entry(self) -> Entry:
         """As a table shows it."""
@@ -137,7 +140,7 @@ def results_of(cells: Iterable[Cell], results: Results) -> list[CellResult]:
         files = tuple(results.of(cell))
         there = {file.content.get("seed") for file in files}
         stopped = sum(file.content.get("seed") not in there for file in results.failed(cell))
-        found.append(CellResult(cell, files, stopped))
+        found.append(CellResult(cell, files, stopped, tuple(results.rivals(cell))))
     return found
 
 

@@ -91,6 +91,13 @@ class Results:
         found = [self._settled.find(cell.config, seed, metric=metric_of(cell.config)) for seed in self._seeds]
         return [self._of_content[id(content)] for content in found if content is not None]
 
+    def rivals(self, cell: Cell) -> list[int]:
+        """Seeds of a cell that several files tell of, not all the same: `of` has the first by name."""
+        metric = metric_of(cell.config)
+        ends = {seed: self._settled.matching(cell.config, seed, metric=metric) for seed in self._seeds}
+        told = {seed: {(str(state_of(each)), each["metrics"].get(metric)) for each in ends[seed]} for seed in ends}
+        return [seed for seed, values in told.items() if len(values) > 1]
+
     def failed(self, cell: Cell) -> list[ResultFile]:
         """The runs of a cell that an error ended, by name; the next sweep trains them again."""
         return [file for file, known in self._failed if known == known_by(cell.config)]

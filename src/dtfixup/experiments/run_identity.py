@@ -8,7 +8,7 @@ the folder of the encoder, how often there is an evaluation, a checkpoint or a l
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, TypeVar
@@ -127,6 +127,10 @@ class Settled:
 
     def find(self, config: Any, seed: int, *, metric: str, data_hash: str | None = None) -> Content | None:
         """As `find_result`."""
+        return next(self.matching(config, seed, metric=metric, data_hash=data_hash), None)
+
+    def matching(self, config: Any, seed: int, *, metric: str, data_hash: str | None = None) -> Iterator[Content]:
+        """All of the contents that tell how this run ended; as in `find_result`."""
         if (kind := type(config)) not in self._by_kind:
             self._by_kind[kind] = {}
             for content in self._contents:
@@ -136,10 +140,9 @@ class Settled:
                 continue
             if state_of(content) is State.DIVERGED:
                 if _patience(found) == _patience(config):
-                    return content
+                    yield content
             elif has_measured(content, metric):
-                return content
-        return None
+                yield content
 
     def _enter(self, content: Content, kind: type[Any]) -> None:
         seed, found = content.get("seed"), read_config(kind, content)
