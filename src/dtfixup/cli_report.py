@@ -34,6 +34,7 @@ def report(
     from dtfixup.experiments.cells import Budget
     from dtfixup.experiments.report import build_report
     from dtfixup.experiments.smoke import ENCODER
+    from dtfixup.experiments.spider import is_usual
     from dtfixup.sql.dataset import open_dataset
 
     if budget not in set(Budget):
@@ -41,7 +42,7 @@ def report(
     for option, given in (("agreement", agreement), ("beams", beams)):
         if given is not None and not given.exists():
             raise ConfigError(f"{given} is not there: give --{option} another path, or leave it out")
-    if agreement is None and budget == Budget.GPU and encoder is None:
+    if agreement is None and budget == Budget.GPU and is_usual(encoder, Budget.GPU):
         places = [folder / _AGREEMENT for folder in (Path(), results.absolute().parent)]
         agreement = next((place for place in places if place.is_file()), None)
         if agreement is None:

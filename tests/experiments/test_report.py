@@ -4,9 +4,7 @@ import base64
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -14,95 +12,22 @@ import pytest
 
 from dtfixup.cli import main
 from dtfixup.errors import DataError
-from dtfixup.experiments.cells import Budget, Experiment
-from dtfixup.experiments.report import build_report
-from dtfixup.experiments.report_cells import CellResult, results_of, table_of
+from dtfixup.experiments.cells import Budget
+from dtfixup.experiments.report_cells import results_of, table_of
 from dtfixup.experiments.reproduce import EXPERIMENTS
 from dtfixup.experiments.result_files import read_results
 from dtfixup.sql.presets import minilm
 
-from .made_up_results import cell, curve, experiment, reading_config, sql_config, write_result
+from .made_up_results import cell, curve, experiment, sql_config, write_result
+from .report_pages import Page, build, depth_cells
 
 HOSTILE = "</code></pre>\"'><script>harm()</script><img src=x onerror=harm()>`|*_"
-NO_END = {"meta", "input", "progress", "br", "col", "hr", "img", "link"} - {"progress"}
-
-
-class Page(HTMLParser):
-    """Text by element, identifiers, and whether all that opens is closed."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__(convert_charrefs=True)
-        self.open: list[str] = []
-        self.identifiers: list[str] = []
-        self.addresses: list[str] = []
-        self.handlers: list[str] = []
-        self.scripts: list[str] = []
-        self.rows: list[list[str]] = []
-        self.section = ""
-        self.sections: list[str] = []
-        self.feed(page)
-        self.close()
-
-    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
-        if tag not in NO_END:
-            self.open.append(tag)
-        for name, value in attributes:
-            if name == "id":
-                self.identifiers.append(str(value))
-                self.section = str(value) if tag == "section" else self.section
-            if name in ("src", "href", "xlink:href", "action"):
-                self.addresses.append(str(value))
-            if name.startswith("on"):
-                self.handlers.append(name)
-        if tag == "script":
-            self.scripts.append("")
-        if tag == "tr":
-            self.rows.append([])
-            self.sections.append(self.section)
-        if tag in ("td", "th"):
-            self.rows[-1].append("")
-
-    def handle_startendtag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
-        self.handle_starttag(tag, attributes)
-        if tag not in NO_END:
-            self.handle_endtag(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        if self.open and self.open[-1] == "script":
-            self.scripts[-1] += data
-        if "td" in self.open or "th" in self.open:
-            self.rows[-1][-1] += ("|" if self.open[-1] == "small" else "") + data.replace("\u00a0", " ").strip()
-
-    def row(self, section: str, label: str) -> list[str]:
-        """The entries after a label, "number|note|warning"."""
-        rows = [row for row, own in zip(self.rows, self.sections, strict=True) if own == section]
-        (found,) = (row[1:] for row in rows if row[0] == label)
-        return found
-
-
-def build(folder: Path, experiments: Sequence[Experiment], **options: Any) -> tuple[Page, str]:
-    results = folder / "results"
-    results.mkdir(exist_ok=True)
-    named = {each.name: each for each in experiments}
-    page, text = build_report(results, folder / "report", experiments=named, **options)
-    found = Page(page.read_text(encoding="utf-8"))
-    assert found.open == [], "all that opens is closed"
-    assert len(set(found.identifiers)) == len(found.identifiers)
-    return found, text.read_text(encoding="utf-8")
 
 
 def test_the_longer_side_of_a_table_goes_down(tmp_path: Path) -> None:
     cells = [cell(sql_config("dt-fixup", layers), paper="70.0") for layers in (2, 4, 8)]
     page, _ = build(tmp_path, [experiment("spider-batch", cells)])
     assert page.row("spider-batch", "N = 4") == ["70.0", "not run yet|0 of 2 seeds · 16 epochs"]
-
-
-def depth_cells(strategies: Mapping[str, str] = {"standard": "19.37 ± 0.16", "dt-fixup": "73.79 ± 0.49"}) -> Experiment:
-    cells = [cell(sql_config(name, 24), paper=number) for name, number in strategies.items()]
-    return experiment("spider-depth", cells, remark="A remark.")
 
 
 def test_means_come_from_the_files_beside_the_papers_numbers(tmp_path: Path) -> None:
@@ -131,48 +56,6 @@ def test_captions_name_encoder_budget_epochs_and_batch(tmp_path: Path) -> None:
     assert "dtfixup reproduce spider-depth --budget gpu --data spider\n" in text
 
 
-def test_failed_runs_are_counted_and_say_how(tmp_path: Path) -> None:
-    results = tmp_path / "results"
-    sql, reading = sql_config("t-fixup", 24), reading_config("standard", 16)
-    for seed, value in ((1, 60.0), (2, None)):
-        write_result(results, sql, value, seed=seed)
-    for seed, accuracy in ((1, 44.0), (2, 30.0), (3, None)):
-        write_result(results, reading, accuracy, seed=seed, file=f"reading-seed{seed}.json")
-    cells = [cell(sql, column="Spider"), cell(reading, row="t-fixup", column="ReClor", seeds=3)]
-    page, text = build(tmp_path, [experiment("init-peers", cells)])
-    (spider,), (reclor,) = (page.row("init-peers", task) for task in ("Spider", "ReClor"))
-    assert spider == "60.0, diverged|2 seeds · 16 epochs|1 of 2 diverged", (
-        "no mean of runs that train and runs that do not"
-    )
-    assert reclor == "33.0 ± 9.8|3 seeds · 12 epochs|1 of 3 diverged, 1 of 3 at chance", "which counts as 25"
-    assert "**1 of 2 diverged**" in text
-    write_result(results, sql, None, seed=1)
-    page, _ = build(tmp_path, [experiment("init-peers", cells)])
-    assert page.row("init-peers", "Spider")[0] == "failed|2 seeds · 16 epochs|2 of 2 diverged"
-
-
-def test_a_spider_run_that_ends_where_broken_models_do_has_collapsed(tmp_path: Path) -> None:
-    for seed, value in ((1, 68.0), (2, 20.0), (3, 30.0)):
-        write_result(tmp_path / "results", sql_config("dt-fixup", 24), value, seed=seed)
-    page, text = build(tmp_path, [experiment("init-peers", [cell(sql_config("dt-fixup", 24))])])
-    assert page.row("init-peers", "dt-fixup")[0] == "68.0, 20.0, 30.0|3 seeds · 16 epochs|1 of 3 collapsed"
-    assert "Collapsed: below 30 % at the end. Where some runs failed and others did not, every run stands there" in text
-    assert "![dt-fixup, N = 24: 68.0, 20.0, 30.0](figures/init-peers-spider.svg)" in text
-    assert "| dt-fixup | 24 | 2 μ | **3** | **0** | **1** |" in text
-
-
-def test_where_the_paper_tells_of_failed_runs_a_row_without_any_says_so(tmp_path: Path) -> None:
-    asked = cell(sql_config("t-fixup", 24), paper="4 of 5 failed")
-    assert CellResult(asked, ()).note == "0 of 2 seeds · 16 epochs"
-    for seed in (1, 2):
-        write_result(tmp_path / "results", sql_config("t-fixup", 24), 62.0, seed=seed)
-    page, _ = build(tmp_path, [experiment("spider-main", [asked])])
-    assert page.row("spider-main", "t-fixup")[-1] == "62.0 ± 0.0|2 seeds · 16 epochs · none failed"
-    write_result(tmp_path / "results", sql_config("t-fixup", 24), None, seed=1)
-    page, _ = build(tmp_path, [experiment("spider-main", [asked])])
-    assert page.row("spider-main", "t-fixup")[-1] == "diverged, 62.0|2 seeds · 16 epochs|1 of 2 diverged"
-
-
 def test_runs_in_two_tables_are_counted_once(tmp_path: Path) -> None:
     write_result(tmp_path / "results", sql_config(), 70.0)
     large = experiment("spider-depth", [cell(sql_config(), seeds=3)])
@@ -192,42 +75,12 @@ def test_more_seeds_than_planned_are_shown_and_stand_in_for_no_others(tmp_path: 
     assert "\n1 of 4 runs are there." in build(tmp_path, [depth_cells()])[1], "the third is none of the two"
 
 
-def test_a_run_that_an_error_ended_is_told(tmp_path: Path) -> None:
-    write_result(tmp_path / "results", sql_config(), 70.0)
-    write_result(tmp_path / "results", sql_config(), None, seed=2, state="failed", reason="no room")
-    write_result(tmp_path / "results", sql_config("standard"), None, state="failed", reason="no room")
-    page, _ = build(tmp_path, [depth_cells()])
-    assert page.row("spider-depth", "dt-fixup")[-1] == "70.0|1 of 2 seeds · 16 epochs|1 stopped by an error"
-    assert page.row("spider-depth", "standard")[-1] == "not run yet|0 of 2 seeds · 16 epochs|1 stopped by an error"
-    write_result(tmp_path / "results", sql_config(), 71.0, seed=2, file="again-seed2.json")
-    page, _ = build(tmp_path, [depth_cells()])
-    assert page.row("spider-depth", "dt-fixup")[-1] == "70.5 ± 0.7|2 seeds · 16 epochs", "it was trained again"
-
-
-def test_files_that_contradict_each_other_are_told(tmp_path: Path) -> None:
-    for name, value in (("run", 70.0), ("same", 70.0), ("zz", 99.0)):
-        page, _ = build(tmp_path, [depth_cells()])
-        assert "several" not in str(page.rows)
-        write_result(tmp_path / "results", sql_config(), value, file=f"{name}-seed1.json")
-    page, _ = build(tmp_path, [depth_cells()])
-    told = "70.0|1 of 2 seeds · 16 epochs|several files for seed 1, the first by name is shown"
-    assert page.row("spider-depth", "dt-fixup")[-1] == told
-
-
-def test_levels_of_hardness_say_which_runs_diverged(tmp_path: Path) -> None:
-    write_result(tmp_path / "results", sql_config(), 71.0, file="sql-minilm-seed1.json")
-    write_result(tmp_path / "results", sql_config(), None, seed=2, file="sql-minilm-seed2.json")
-    page, _ = build(tmp_path, [experiment("spider-hardness", [cell(sql_config(), row="DT-Fixup")])])
-    told = "71.0|1 seed · 16 epochs|1 of 2 diverged"
-    assert page.row("spider-hardness", "ours, DT-Fixup, exact match")[-1] == told
-    assert page.row("parser", "DT-Fixup, N = 24: exact match")[-1] == told
-
-
 def test_what_is_so_with_our_own_budget_alone_is_said_there_alone(tmp_path: Path) -> None:
-    known = replace(depth_cells(), own_remark="Chosen by tuning.")
-    assert "A remark. Chosen by tuning." in build(tmp_path, [known])[1]
-    for options in ({"budget": Budget.PAPER}, {"encoder": "folder/mpnet"}):
-        assert "Chosen" not in build(tmp_path, [known], **options)[1]
+    known = replace(depth_cells(), gpu_remark="Chosen by tuning.")
+    own = build(tmp_path, [known])[1]
+    assert "A remark. Chosen by tuning." in own
+    assert "Chosen" not in build(tmp_path, [known], budget=Budget.PAPER)[1]
+    assert build(tmp_path, [known], encoder="folder/minilm-fp16")[1] == own, "it is the budget's own"
     _, text = build(tmp_path, [known], encoder="folder/mpnet")
     assert "**ours is mpnet, trained with the budget gpu**" in text
     assert "dtfixup reproduce spider-depth --budget gpu --encoder folder/mpnet --data spider\n" in text

@@ -123,13 +123,20 @@ def test_the_three_are_those_of_the_budget_and_the_encoder(tmp_path: Path) -> No
         path.unlink()
     write_run(tmp_path, sql_config("dt-fixup", 24, epochs=10), (C, C, C, C), seed=2)
     write_run(tmp_path, sql_config("dt-fixup", 24), (C, C, C, C), seed=1)
+    table = blocks_of(tmp_path)[0]
+    assert isinstance(table, Table)
+    assert numbers(table)["all"][1::2] == ["not analysed yet", "not analysed yet", "4"]
+    write_run(tmp_path, sql_config("standard", 4), (B, B, B, None), seed=3)
+    table = blocks_of(tmp_path)[0]
+    assert isinstance(table, Table)
+    assert numbers(table)["all"][1::2] == ["3", "not analysed yet", "4"], "of another seed rather than none"
     write_three(tmp_path, seed=2)
     table, *_, runs, clauses, files, _ = blocks_of(tmp_path)
     assert isinstance(table, Table)
     assert numbers(table)["all"] == ["306", "4", "283", "3", "260", "2"], "of the seed that all three have"
     assert "Ours: encoder minilm (22.7M parameters), budget gpu, 16 epochs, batch 32" in table.caption
     assert isinstance(runs, Table)
-    assert len(runs.rows) == 5
+    assert len(runs.rows) == 6
     assert isinstance(clauses, Table)
     assert numbers(clauses)["select"] == ["4", "4", "4"]
     assert "errors-dt-fixup-n24-e10-seed2.json" in str(files)

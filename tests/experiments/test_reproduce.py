@@ -15,11 +15,12 @@ from dtfixup.cli import _spelled_out, main
 from dtfixup.cli_options import without_paths
 from dtfixup.encoders import encoder_sha256
 from dtfixup.errors import ConfigError
+from dtfixup.experiments import sweep as sweep_module
 from dtfixup.experiments.cells import Budget, layers_at, metric_of
 from dtfixup.experiments.cost import expected_seconds
 from dtfixup.experiments.reproduce import EXPERIMENTS, Sources, cost_of, needs, planned, runs_of
 from dtfixup.experiments.run_identity import Settled
-from dtfixup.experiments.smoke import ENCODER, one_thread, small_encoder, small_reclor, small_spider
+from dtfixup.experiments.smoke import ENCODER, small_encoder, small_reclor, small_spider
 from dtfixup.experiments.spider_errors import read_errors
 from dtfixup.experiments.sweep import read_results
 from dtfixup.files import read_json
@@ -150,11 +151,16 @@ def test_the_list_counts_the_seeds_that_are_asked_for(tmp_path: Path, capsys: py
     assert row.split("│")[3].strip() == "21", "three cells"
 
 
-def test_small_runs_take_one_thread_and_leave_the_others_theirs() -> None:
+def test_small_runs_take_one_thread_and_leave_the_others_theirs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[int] = []
+    monkeypatch.setattr(sweep_module, "run_sweep", lambda *_, **__: threads.append(torch.get_num_threads()) or [])
     before = torch.get_num_threads()
-    with one_thread():
-        assert torch.get_num_threads() == 1
-    assert torch.get_num_threads() == before
+    torch.set_num_threads(2)
+    main(["reproduce", "reclor-main", "--budget", "smoke", "--out", str(tmp_path)])
+    assert (threads, torch.get_num_threads()) == ([1], 2)
+    torch.set_num_threads(before)
 
 
 def test_words_of_the_command_line() -> None:

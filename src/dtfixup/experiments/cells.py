@@ -72,8 +72,8 @@ class Experiment:
     cells: Callable[[Budget], Sequence[Cell]]
     remark: str = ""
     """What a reader must know beside the table, in a sentence or two."""
-    own_remark: str = ""
-    """What is so with the budget gpu and its own encoder alone."""
+    gpu_remark: str = ""
+    """What is so with the budget gpu alone."""
 
 
 def layers_at(budget: Budget, layers: int) -> int:

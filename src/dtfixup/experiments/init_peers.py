@@ -39,7 +39,7 @@ PEERS = Experiment(
     "Both tasks: every way to make new layers trainable",
     "ours",
     peer_cells,
-    own_remark="DT-Fixup, standard, pre-LN, Admin and DeepNorm were tuned, the last two by three learning rates at "
-    "N = 24, with the warm-up that their authors ask for. T-Fixup, ReZero and Xavier have the settings of DT-Fixup, "
-    "but no limit between layers.",
+    gpu_remark="DT-Fixup, standard, pre-LN, Admin and DeepNorm were tuned with MiniLM, the last two by three learning "
+    "rates at N = 24, with the warm-up that their authors ask for. T-Fixup, ReZero and Xavier have the settings of "
+    "DT-Fixup, but no limit between layers.",
 )

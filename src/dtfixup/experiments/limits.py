@@ -36,5 +36,5 @@ LIMITS = Experiment(
     limit_cells,
     remark="μ is the longest input of the stack before training. Nothing else differs between rows; the paper has no "
     "limit.",
-    own_remark="The second row is DT-Fixup of the other tables, and all are at the rate that was chosen for N = 24.",
+    gpu_remark="The second row is DT-Fixup of the other tables, and all are at the rate that was chosen for N = 24.",
 )

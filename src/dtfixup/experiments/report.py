@@ -31,6 +31,7 @@ from dtfixup.experiments.report_html import html_of
 from dtfixup.experiments.report_markdown import FIGURES, markdown_of
 from dtfixup.experiments.report_measured import cost_section, parser_section, speed_section, stability_section
 from dtfixup.experiments.result_files import Results, read_results
+from dtfixup.experiments.spider import is_usual
 from dtfixup.experiments.spider_depth import error_cells
 from dtfixup.experiments.spider_errors import NAME as ERRORS
 from dtfixup.files import write_atomically
@@ -116,6 +117,7 @@ def assemble(
     agreement: Path | None = None,
 ) -> Report:
     """All sections."""
+    encoder = None if is_usual(encoder, budget) else encoder
     found = {
         name: results_of([_on(encoder, cell) for cell in experiments[name].cells(budget)], results)
         for name in sorted(experiments, key=_place)

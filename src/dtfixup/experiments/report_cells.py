@@ -67,20 +67,11 @@ class CellResult:
         return isinstance(self.cell.config, SqlSpConfig) and 0 < failed < len(self.files)
 
     @property
-    def texts(self) -> list[str]:
-        """What each run came to, by seed."""
-        metric = metric_of(self.cell.config)
-        return [
-            State.DIVERGED.value if file.state is State.DIVERGED else f"{file.number(metric):.1f}"
-            for file in self.files
-        ]
-
-    @property
     def summary(self) -> str:
-        """Mean and deviation; every run where some trained and others failed; empty where no run has a value."""
+        """Mean and deviation; every run, by seed, where some trained and others failed; empty where no run has one."""
         if not self.values:
             return ""
-        return ", ".join(self.texts) if self.is_split else mean_and_deviation(self.values)
+        return each_end(self.files, metric_of(self.cell.config)) if self.is_split else mean_and_deviation(self.values)
 
     @property
     def _chance(self) -> float | None:
@@ -100,7 +91,8 @@ class CellResult:
         """Seeds and epochs; whether their data differ; that none failed, where the paper says how many of its did."""
         seeds = f"{len(self.files)} of {self.planned}" if len(self.files) < self.planned else str(len(self.files))
         word = "seed" if seeds == "1" else "seeds"
-        asked = " · none failed" if self.files and "failed" in self.cell.paper and not self.warning else ""
+        failed = self.diverged + self.at_chance + self.collapsed
+        asked = " · none failed" if self.files and "failed" in self.cell.paper and not failed else ""
         data = {file.content.get("data_hash") for file in self.files}
         differ = " · not all on the same data" if len(data) > 1 else ""
         chosen = " · chosen" if self.cell.is_chosen else ""
@@ -126,11 +118,22 @@ class CellResult:
         return Entry(self.summary or "failed", Kind.OURS, self.note, self.warning)
 
 
+def each_end(files: Iterable[ResultFile], metric: str) -> str:
+    """What each run came to."""
+    diverged = State.DIVERGED
+    return ", ".join(diverged.value if file.state is diverged else f"{file.number(metric):.1f}" for file in files)
+
+
 def has_collapsed(file: ResultFile, config: RunConfig) -> bool:
     """Whether a Spider run reached its end and is below what any trained model has; one epoch is no training."""
     if not isinstance(config, SqlSpConfig) or config.training.epochs == 1 or file.state is not State.FINISHED:
         return False
-    return file.number(metric_of(config)) < SPIDER_COLLAPSED
+    metric = metric_of(config)
+    return metric in file.metrics and file.number(metric) < SPIDER_COLLAPSED
+
+
+Found = Sequence[CellResult]
+"""All cells of an experiment."""
 
 
 def results_of(cells: Iterable[Cell], results: Results) -> list[CellResult]:
@@ -139,8 +142,8 @@ def results_of(cells: Iterable[Cell], results: Results) -> list[CellResult]:
     for cell in cells:
         files = tuple(results.of(cell))
         there = {file.content.get("seed") for file in files}
-        stopped = sum(file.content.get("seed") not in there for file in results.failed(cell))
-        found.append(CellResult(cell, files, stopped, tuple(results.rivals(cell))))
+        stopped = {file.content.get("seed") for file in results.failed(cell)} - there
+        found.append(CellResult(cell, files, len(stopped), tuple(results.rivals(cell))))
     return found
 
 

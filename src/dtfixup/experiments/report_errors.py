@@ -15,7 +15,7 @@ from dtfixup.experiments.curves import COLOURS
 from dtfixup.experiments.figures import shares_figure, svg_of
 from dtfixup.experiments.paper_numbers import SCHEDULE, TABLE_7, TABLE_7_MODELS, WRONG_BY_ALL, WRONG_BY_ANY
 from dtfixup.experiments.query_errors import Clause
-from dtfixup.experiments.report_cells import CellResult, caption_of, counted
+from dtfixup.experiments.report_cells import Found, caption_of, counted
 from dtfixup.experiments.report_document import (
     Block,
     Browser,
@@ -45,7 +45,6 @@ from dtfixup.sql.dataset import Dataset
 from dtfixup.sql.presets import SqlSpConfig
 from dtfixup.training.config import from_json
 
-Found = Sequence[CellResult]
 _NOT_YET = "not analysed yet"
 _OPACITY = dict(zip(TABLE_7_MODELS, (1.0, 0.5, 1.0), strict=True))
 

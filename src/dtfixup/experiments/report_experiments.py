@@ -16,10 +16,10 @@ from dtfixup.experiments.curves import COLOURS, Band, Curve, DepthLine, band_of,
 from dtfixup.experiments.paper_numbers import BESIDE, LEVELS, SCHEDULE, TABLE_1, TABLE_3_OURS, PaperTable
 from dtfixup.experiments.reclor import NO_LAYERS
 from dtfixup.experiments.report_cells import (
-    NOT_YET,
     RECLOR_CHANCE,
     SPIDER_COLLAPSED,
     CellResult,
+    Found,
     caption_of,
     counted,
     files_of,
@@ -46,7 +46,6 @@ from dtfixup.experiments.run_identity import State
 from dtfixup.experiments.spider_curves import LEVEL, epochs_to
 from dtfixup.sql.presets import SqlSpConfig
 
-Found = Sequence[CellResult]
 _DATA = {"spider": "--data spider", "reclor": "--reclor reclor"}
 
 
@@ -55,7 +54,7 @@ def experiment_section(experiment: Experiment, found: Found, budget: Budget, enc
     caption = _caption(found, budget)
     make = _SPECIAL.get(experiment.name, _table_blocks)
     blocks: list[Block] = list(make(found, caption)) if found else []
-    remarks = [experiment.remark, experiment.own_remark if budget is Budget.GPU and encoder is None else ""]
+    remarks = [experiment.remark, experiment.gpu_remark if budget is Budget.GPU else ""]
     blocks += [Note(" ".join(filter(None, remarks)))] if any(remarks) else []
     blocks += [_reference(table) for table in BESIDE.get(experiment.name, ()) if table is not TABLE_1]
     blocks += _endings(experiment, found, budget, encoder)
@@ -147,7 +146,7 @@ def _hardness_blocks(found: Found, caption: str) -> list[Block]:
     rows = [(*labels(["DT-Fixup SQL-SP, exact match"]), *(Entry(text, Kind.PAPER) for text in TABLE_3_OURS))]
     for each in found:
         for measure, metric in (("exact match", "dev_exact"), ("execution", "dev_execution")):
-            entries = [level_entry(each.files, metric_at(metric, level), each.warning) for level in LEVELS]
+            entries = [level_entry(each, metric_at(metric, level)) for level in LEVELS]
             rows.append((*labels([f"ours, {each.cell.row}, {measure}"]), *entries))
     return [Table(("Model", *LEVELS), tuple(rows), caption)]
 
@@ -166,7 +165,7 @@ def _depth_blocks(found: Found, caption: str) -> list[Block]:
         ylabel="Spider dev: exact match, %" if task == "spider" else "ReClor val: accuracy, %",
         baseline=(NO_LAYERS, alone) if alone else None,
         chance=RECLOR_CHANCE if task == "reclor" else None,
-        paper=_lines(found, lambda each: _printed(each.cell.paper)),
+        paper=[replace(line, split=()) for line in _lines(found, lambda each: _printed(each.cell.paper))],
         size=(figures.WIDTH, 3.6),
     )
     said = "; ".join(f"{line.label}: " + ", ".join(_points(line)) for line in lines)
@@ -190,15 +189,14 @@ def _lines(found: Found, values: Callable[[CellResult], Sequence[float]]) -> lis
 def _points(line: DepthLine) -> list[str]:
     """Means, and every seed that has a value where some failed.
 
-    >>> _points(DepthLine("standard", {8: [61.0, 62.0], 16: [60.0, 20.0]}, split=[16]))
-    ['61.5 at 8', '60.0 and 20.0 at 16']
+    >>> _points(DepthLine("standard", {8: [61.0, 62.0], 16: [60.0, 20.0], 24: [59.0]}, split=[16, 24]))
+    ['61.5 at 8', '60.0 and 20.0 at 16', '59.0 alone at 24']
     """
-    return [
-        f"{line.means[depth]:.1f} at {depth}"
-        if depth in line.means
-        else f"{' and '.join(f'{value:.1f}' for value in line.values[depth])} at {depth}"
-        for depth in sorted(line.values)
-    ]
+    told = []
+    for depth, values in sorted(line.values.items()):
+        each = f"{' and '.join(f'{value:.1f}' for value in values)}{' alone' if len(values) == 1 else ''}"
+        told.append(f"{f'{line.means[depth]:.1f}' if depth in line.means else each} at {depth}")
+    return told
 
 
 def _printed(paper: str) -> list[float]:
@@ -242,7 +240,7 @@ def _curve_blocks(found: Found, caption: str) -> list[Block]:
 
 def _goal_entries(each: CellResult) -> list[Entry]:
     if not each.files:
-        return [Entry(NOT_YET, Kind.MISSING, each.note), Entry("", Kind.LABEL), Entry("", Kind.LABEL)]
+        return [each.entry(), Entry("", Kind.LABEL), Entry("", Kind.LABEL)]
     curves = [(file, file.content.get("curve") or []) for file in each.files]
     shared = _shared([row["epoch"] for row in curve] for file, curve in curves if file.state is State.FINISHED)
     compared = ([row for row in curve if row["epoch"] in shared] for _, curve in curves)
@@ -280,7 +278,8 @@ def _bar_blocks(found: Found, caption: str, name: str) -> list[Block]:
             continue
         panels: dict[str, dict[str, figures.Bar]] = {}
         for each in part:
-            colour, said = COLOURS[each.cell.config.model.strategy], each.warning or each.missing
+            colour = COLOURS[each.cell.config.model.strategy]
+            said = ", ".join(filter(None, (each.missing, each.warning)))
             text = ", ".join(f"{value:.1f}" for value in each.values) if each.is_split else each.summary
             bar = figures.Bar(each.values, text, colour, said, has_mean=not each.is_split)
             panels.setdefault(each.cell.column, {})[each.cell.row] = bar

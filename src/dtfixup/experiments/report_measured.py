@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
-from dtfixup.experiments.cells import RunConfig, metric_of
+from dtfixup.experiments.cells import Cell, RunConfig, metric_of
 from dtfixup.experiments.curves import flat
 from dtfixup.experiments.paper_numbers import LEVELS
 from dtfixup.experiments.report_cells import (
@@ -17,6 +17,7 @@ from dtfixup.experiments.report_cells import (
     SPIDER_COLLAPSED,
     CellResult,
     counted,
+    each_end,
     files_of,
     has_collapsed,
     mean_and_deviation,
@@ -24,7 +25,7 @@ from dtfixup.experiments.report_cells import (
 )
 from dtfixup.experiments.report_document import Block, Command, Entry, Kind, Note, Section, Table, labels
 from dtfixup.experiments.result_files import ResultFile, Results, shortly
-from dtfixup.experiments.run_identity import State
+from dtfixup.experiments.run_identity import State, read_config
 from dtfixup.fixup import STRATEGIES, MuChoice
 from dtfixup.sql.presets import SqlSpConfig
 from dtfixup.training.config import to_json
@@ -41,7 +42,8 @@ def parser_section(results: Results) -> Section:
         files = results.called(stem)
         used += files
         for measure, metric in _MEASURES.items():
-            rows.append((*labels([f"{model}: {measure}"]), *(_level(files, metric, level) for level in LEVELS)))
+            each = _as_cell(model, files)
+            rows.append((*labels([f"{model}: {measure}"]), *(_level(each, metric, level) for level in LEVELS)))
     caption = (
         "Spider dev, 1,034 questions, in percent; beam 5, mean ± standard deviation over the seeds. Execution compares "
         f"rows on the database and on randomised variants of its content. {_described(used)} Files: {shortly(used)}."
@@ -50,14 +52,23 @@ def parser_section(results: Results) -> Section:
     return Section("parser", "The parser by hardness", _OURS, blocks)
 
 
-def level_entry(files: Sequence[ResultFile], metric: str, warning: str = "") -> Entry:
-    """Mean and deviation of a metric over files, with seeds and epochs; "not scored yet" where no file has it."""
-    known = [file for file in files if isinstance(file.metrics.get(metric), int | float)]
+def level_entry(each: CellResult, metric: str) -> Entry:
+    """A cell by another metric than its own, with seeds and epochs; "not scored yet" where no file has it."""
+    known = [file for file in each.files if isinstance(file.metrics.get(metric), int | float)]
     if not known:
-        return Entry("not scored yet" if files else NOT_YET, Kind.MISSING, "", warning)
+        return Entry("not scored yet" if each.files else NOT_YET, Kind.MISSING, "", each.warning)
     epochs = unique(str(file.content["config"]["training"]["epochs"]) for file in known)
     note = f"{counted(len(known), 'seed')} · {'/'.join(epochs)} epochs"
-    return Entry(mean_and_deviation([float(file.metrics[metric]) for file in known]), Kind.OURS, note, warning)
+    text = mean_and_deviation([float(file.metrics[metric]) for file in known])
+    if each.is_split:
+        text = each_end((file for file in each.files if file in known or file.state is State.DIVERGED), metric)
+    return Entry(text, Kind.OURS, note, each.warning)
+
+
+def _as_cell(name: str, files: Sequence[ResultFile]) -> CellResult:
+    """Files that were looked for by name; those that are of no run have nothing to fail."""
+    config = next(filter(None, (read_config(SqlSpConfig, file.content) for file in files)), None)
+    return CellResult(Cell(name, "", "", config or SqlSpConfig(), seeds=len(files)), tuple(files))
 
 
 def metric_at(metric: str, level: str) -> str:
@@ -69,10 +80,9 @@ def metric_at(metric: str, level: str) -> str:
     return metric if level == "all" else f"{metric}_{level}"
 
 
-def _level(files: Sequence[ResultFile], metric: str, level: str) -> Entry:
+def _level(each: CellResult, metric: str, level: str) -> Entry:
     name = f"{metric_at('dev_exact', level)}_beam" if metric == "_beam" else metric_at(metric, level)
-    diverged = sum(file.state is State.DIVERGED for file in files)
-    return level_entry(files, name, f"{diverged} of {len(files)} diverged" if diverged else "")
+    return level_entry(each, name)
 
 
 def _commands(files: Iterable[ResultFile]) -> list[Command]:

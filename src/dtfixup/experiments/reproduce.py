@@ -22,7 +22,7 @@ from dtfixup.experiments.reclor import TrainReading
 from dtfixup.experiments.reclor_cells import RECLOR_DEPTH, RECLOR_MAIN, RECLOR_TUNE
 from dtfixup.experiments.run_identity import Content, Settled, device_seconds, known_by
 from dtfixup.experiments.runs import Run
-from dtfixup.experiments.spider import TrainSpider, base
+from dtfixup.experiments.spider import TrainSpider, is_usual
 from dtfixup.experiments.spider_batch import BATCH
 from dtfixup.experiments.spider_curves import FIGURE
 from dtfixup.experiments.spider_depth import DEPTH, ERRORS
@@ -130,9 +130,9 @@ def label_of(experiment: str, budget: Budget, encoder: str | None = None) -> str
     'spider-depth-paper'
     """
     parts = [experiment] if budget is Budget.GPU else [experiment, budget.value]
-    usual = base(budget).encoder
-    name = Path(encoder or usual).name.removesuffix("-fp16")
-    return "-".join(parts if name == usual else [*parts, name])
+    if encoder is None or is_usual(encoder, budget):
+        return "-".join(parts)
+    return "-".join([*parts, Path(encoder).name.removesuffix("-fp16")])
 
 
 def planned(names: Iterable[str], budget: Budget, seeds: int | None = None) -> list[tuple[int, str, Cell]]:

@@ -95,7 +95,8 @@ class Results:
         """Seeds of a cell that several files tell of, not all the same: `of` has the first by name."""
         metric = metric_of(cell.config)
         ends = {seed: self._settled.matching(cell.config, seed, metric=metric) for seed in self._seeds}
-        told = {seed: {(str(state_of(each)), each["metrics"].get(metric)) for each in ends[seed]} for seed in ends}
+        files = {seed: [self._of_content[id(each)] for each in found] for seed, found in ends.items()}
+        told = {seed: {(file.state, file.metrics.get(metric)) for file in found} for seed, found in files.items()}
         return [seed for seed, values in told.items() if len(values) > 1]
 
     def failed(self, cell: Cell) -> list[ResultFile]:
@@ -117,7 +118,7 @@ class Results:
 
     @cached_property
     def _failed(self) -> list[tuple[ResultFile, str]]:
-        failed = [file for file in self.files if file.state is State.FAILED]
+        failed = [file for file in self.files if file.content.get("state") == State.FAILED]
         configs = ((file, read_config(kind, file.content)) for file in failed for kind in get_args(RunConfig))
         return [(file, known_by(config)) for file, config in configs if config is not None]
 

@@ -81,6 +81,15 @@ def base(budget: Budget) -> SqlSpConfig:
     return replace(config, synthetic=0.0, training=replace(config.training, epochs=_EPOCHS, evaluate_every=8))
 
 
+def is_usual(encoder: str | None, budget: Budget) -> bool:
+    """Whether an encoder, by name or folder, is the budget's own; none is.
+
+    >>> is_usual("folder/minilm-fp16", Budget.GPU), is_usual("mpnet", Budget.GPU)
+    (True, False)
+    """
+    return encoder is None or Path(encoder).name.removesuffix("-fp16") == base(budget).encoder
+
+
 def full(budget: Budget) -> SqlSpConfig:
     """Our best: the `minilm` preset, with made-up examples; in other budgets the run without them."""
     return minilm() if budget is Budget.GPU else configure(budget, "dt-fixup", 24)

@@ -36,9 +36,9 @@ DEPTH = Experiment(
     "Spider: exact match against the number of new layers",
     "Table 5, Spider",
     depth_cells,
-    remark="Beam 5, after the last epoch.",
-    own_remark="Learning rate, dropout and warm-up of each strategy were chosen on training databases that were held "
-    "out (spider-tune).",
+    remark="By beam search, after the last epoch.",
+    gpu_remark="Learning rate, dropout and warm-up of each strategy were chosen with MiniLM, on training databases "
+    "that were held out (spider-tune).",
 )
 ERRORS = Experiment(
     "spider-errors",

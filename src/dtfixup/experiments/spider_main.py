@@ -40,7 +40,7 @@ MAIN = Experiment(
     main_cells,
     remark="The paper's 75.0 is its best run; the mean of five is 73.79 (Table 5). Of T-Fixup it says how many runs "
     "failed to converge.",
-    own_remark="The paper's 60 epochs are 16 here and its 100 are 27; the runs of T-Fixup have 4. The last row is our "
+    gpu_remark="The paper's 60 epochs are 16 here and its 100 are 27; the runs of T-Fixup have 4. The last row is our "
     "own best, with examples made up from the training questions.",
 )
 HARDNESS = Experiment(
@@ -49,5 +49,5 @@ HARDNESS = Experiment(
     "Table 3",
     hardness_cells,
     remark="The paper's numbers are its best run's.",
-    own_remark="Our best: the minilm preset, 28 epochs with made-up examples.",
+    gpu_remark="Our best: the minilm preset, 28 epochs with made-up examples.",
 )
