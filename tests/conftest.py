@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 torch.set_num_threads(1)
 
 LONG = (
+    "transformer/test_relation_kernels.py",
     "web/test_browser.py",
     "experiments/test_cluster.py",
     "experiments/test_reproduce.py",
