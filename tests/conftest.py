@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 # The matrices here are tiny: on a busy machine several threads spend their time waiting for each other.
 torch.set_num_threads(1)
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # and in the processes that tests start
 
 LONG = (
     "transformer/test_relation_kernels.py",
