@@ -3,6 +3,7 @@
 import hashlib
 import shutil
 import sqlite3
+import time
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import psycopg
 import pymysql
 from sqlalchemy.engine import URL, make_url
 
+_PATIENCE = 30.0
 PETS = [(number, f"pet {number}", number % 20, number % 7) for number in range(1, 201)]
 
 
@@ -93,10 +95,18 @@ class PostgresqlStage:
         self._set_sequence()
         self.admin.execute("SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots")
         self.victim.close()
+        self._await_no_victim()
         self.victim = self._new_victim()
 
     def _set_sequence(self) -> None:
         self.admin.execute("SELECT setval('pets_id_seq', 1000)")
+
+    def _await_no_victim(self) -> None:
+        """A session is gone when its process is, which on a busy machine is later than it was closed."""
+        ends = time.monotonic() + _PATIENCE
+        while self.admin.execute(_VICTIMS.encode()).fetchall() != [(0,)]:
+            assert time.monotonic() < ends, "the session that was closed is still there"
+            time.sleep(0.01)
 
     def _new_victim(self) -> psycopg.Connection[tuple[Any, ...]]:
         return psycopg.connect(_plain(self.url), autocommit=True, application_name="victim")
@@ -197,6 +207,7 @@ def _files(folder: Path, volatile: tuple[str, ...]) -> list[str]:
     return sorted(name for name in names if not name.startswith(volatile))
 
 
+_VICTIMS = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'victim'"
 _POSTGRESQL_STATE = (
     "SELECT * FROM pets ORDER BY id",
     "SELECT * FROM owners",
@@ -214,7 +225,7 @@ _POSTGRESQL_STATE = (
     "SELECT slot_name FROM pg_replication_slots",
     "SELECT objid FROM pg_locks WHERE locktype = 'advisory' ORDER BY 1",
     "SELECT gid FROM pg_prepared_xacts",
-    "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'victim'",
+    _VICTIMS,
 )
 _MARIADB_TABLES = (
     "CREATE TABLE pets (id INT PRIMARY KEY AUTO_INCREMENT, name VARCHAR(50), age INT, owner INT)",
