@@ -75,7 +75,6 @@ def reproduce(
     sources, spider = _sources(wanted, chosen, encoder, data, reclor)
     sources.require_own_results(read_results(out))
     runs = runs_of(wanted, chosen, sources, seeds=seeds, command=this_command())
-    threads = one_thread() if chosen is Budget.SMOKE else nullcontext()
     if engine == "ray":
         from dtfixup.experiments.cluster import run_on_ray
 
@@ -84,7 +83,7 @@ def reproduce(
         gpus = None if at_once == 1 else 1 / at_once
         outcomes = run_on_ray(runs, out, work=work, gpus=gpus, keep_weights=keep_weights)
     else:
-        with threads:
+        with one_thread() if chosen is Budget.SMOKE else nullcontext():
             outcomes = run_sweep(
                 runs,
                 out,

@@ -20,7 +20,7 @@ from dtfixup.experiments.mu_choice import MU
 from dtfixup.experiments.reading_run import ReadingSource
 from dtfixup.experiments.reclor import TrainReading
 from dtfixup.experiments.reclor_cells import RECLOR_DEPTH, RECLOR_MAIN, RECLOR_TUNE
-from dtfixup.experiments.run_identity import Content, Settled, device_seconds, known_by
+from dtfixup.experiments.run_identity import Content, Settled, device_seconds, encoder_name, known_by
 from dtfixup.experiments.runs import Run
 from dtfixup.experiments.spider import TrainSpider, is_usual
 from dtfixup.experiments.spider_batch import BATCH
@@ -132,7 +132,7 @@ def label_of(experiment: str, budget: Budget, encoder: str | None = None) -> str
     parts = [experiment] if budget is Budget.GPU else [experiment, budget.value]
     if encoder is None or is_usual(encoder, budget):
         return "-".join(parts)
-    return "-".join([*parts, Path(encoder).name.removesuffix("-fp16")])
+    return "-".join([*parts, encoder_name(encoder)])
 
 
 def planned(names: Iterable[str], budget: Budget, seeds: int | None = None) -> list[tuple[int, str, Cell]]:

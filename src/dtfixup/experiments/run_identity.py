@@ -69,6 +69,15 @@ def at_once_of(content: Content) -> int:
     return int(content.get("at_once", 1))
 
 
+def encoder_name(encoder: str) -> str:
+    """What an encoder is known by, whatever its folder and precision.
+
+    >>> encoder_name("folder/minilm-fp16")
+    'minilm'
+    """
+    return Path(encoder).name.removesuffix(_HALF)
+
+
 def known_by(config: Any) -> str:
     """The same for configurations that train the same, but for the seed.
 
@@ -80,7 +89,7 @@ def known_by(config: Any) -> str:
     """
     plain = to_json(config)
     if "encoder" in plain:
-        plain["encoder"] = Path(plain["encoder"]).name.removesuffix(_HALF)
+        plain["encoder"] = encoder_name(plain["encoder"])
     if isinstance(training := plain.get("training"), dict):
         free = FREE_ON_RESUME | {"seed"}
         plain["training"] = {name: value for name, value in training.items() if name not in free}

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from dtfixup.experiments.cells import TITLES, Budget, Cell, layers_at, seeds_at, tuned_like, usual_warmup
 from dtfixup.experiments.provenance import RESULT
-from dtfixup.experiments.run_identity import Content
+from dtfixup.experiments.run_identity import Content, encoder_name
 from dtfixup.experiments.sql_run import train_sql
 from dtfixup.files import read_json
 from dtfixup.sql.prepared import open_prepared
@@ -87,7 +87,7 @@ def is_usual(encoder: str | None, budget: Budget) -> bool:
     >>> is_usual("folder/minilm-fp16", Budget.GPU), is_usual("mpnet", Budget.GPU)
     (True, False)
     """
-    return encoder is None or Path(encoder).name.removesuffix("-fp16") == base(budget).encoder
+    return encoder is None or encoder_name(encoder) == base(budget).encoder
 
 
 def full(budget: Budget) -> SqlSpConfig:
