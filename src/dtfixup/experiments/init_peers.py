@@ -40,6 +40,6 @@ PEERS = Experiment(
     "ours",
     peer_cells,
     gpu_remark="DT-Fixup, standard, pre-LN, Admin and DeepNorm were tuned with MiniLM, the last two by three learning "
-    "rates at N = 24, with the warm-up that their authors ask for. T-Fixup, ReZero and Xavier have the settings of "
-    "DT-Fixup, but no limit between layers.",
+    "rates at N = 24, with the warm-up that their authors ask for; on ReClor also by dropout and warm-up. "
+    "T-Fixup, ReZero and Xavier have the settings of DT-Fixup, but no limit between layers.",
 )

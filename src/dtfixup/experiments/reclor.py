@@ -61,13 +61,25 @@ CHOSEN: Mapping[str, Mapping[int, Settings]] = {
         24: Settings(1e-5, warmup=0.1),
     },
     "pre-ln": {4: Settings(1e-4, warmup=0.1)},
-    "admin": {4: Settings(1e-4, warmup=0.1)},
+    "admin": {4: Settings(1e-4, warmup=0.3)},
     "deepnorm": {4: Settings(3e-5, warmup=0.02)},
     "dt-fixup": {4: Settings(1e-4)},
 }
 """For each strategy, from which depth on to train with which settings: the best of its grid."""
 
 _RATES = (1e-4, 3e-4, 6e-4)
+_ADMIN, _DEEPNORM = usual_warmup("admin"), usual_warmup("deepnorm")
+
+
+def _at_rates(*rates: float, warmup: float = 0.1) -> list[Settings]:
+    return [Settings(rate, warmup=warmup) for rate in rates]
+
+
+def _beside(best: Settings, longer: float) -> list[Settings]:
+    """Less dropout, and a longer warm-up, at the best of some rates."""
+    return [replace(best, dropout=0.1), replace(best, warmup=longer)]
+
+
 GRID: Sequence[tuple[str, int, Sequence[Settings]]] = (
     (NO_LAYERS, 0, [Settings(encoder_rate=rate, warmup=0.1) for rate in (1e-5, 3e-5, 1e-4)]),
     ("dt-fixup", 4, [Settings(rate, dropout=dropout) for rate, dropout in product(_RATES, (0.1, 0.4))]),
@@ -79,13 +91,13 @@ GRID: Sequence[tuple[str, int, Sequence[Settings]]] = (
             Settings(warmup=0.3),
         ],
     ),
-    ("standard", 8, [Settings(rate, warmup=0.1) for rate in (1e-4, 3e-4)]),
+    ("standard", 8, _at_rates(1e-4, 3e-4)),
     ("dt-fixup", 16, [Settings(rate) for rate in _RATES]),
-    ("standard", 16, [Settings(rate, warmup=0.1) for rate in (3e-5, 1e-4, 3e-4)]),
-    ("pre-ln", 16, [Settings(rate, warmup=0.1) for rate in _RATES]),
-    ("standard", 24, [Settings(rate, warmup=0.1) for rate in (1e-5, 3e-5)]),
-    ("admin", 24, [Settings(rate, warmup=usual_warmup("admin")) for rate in (3e-5, 1e-4, 3e-4)]),
-    ("deepnorm", 24, [Settings(rate, warmup=usual_warmup("deepnorm")) for rate in (3e-5, 1e-4, 3e-4)]),
+    ("standard", 16, _at_rates(3e-5, 1e-4, 3e-4)),
+    ("pre-ln", 16, _at_rates(*_RATES)),
+    ("standard", 24, _at_rates(1e-5, 3e-5)),
+    ("admin", 24, [*_at_rates(3e-5, 1e-4, 3e-4, warmup=_ADMIN), *_beside(Settings(1e-4, warmup=_ADMIN), 0.3)]),
+    ("deepnorm", 24, [*_at_rates(3e-5, 1e-4, 3e-4, warmup=_DEEPNORM), *_beside(Settings(3e-5, warmup=_DEEPNORM), 0.1)]),
 )
 """Strategy, depth, and the settings to try: the deep ones apart, because what trains 4 layers may break 16."""
 
