@@ -1,16 +1,21 @@
-"""What verbs that train have in common: settings from a preset, a file and options; data; what is said at the end."""
+"""What verbs that train or predict have in common: settings, data, answers to a split, what is said at the end."""
 
 import shlex
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import yaml
 from rich.console import Console
 
 from dtfixup.errors import ConfigError, DataError
 from dtfixup.files import cache_folder, read_json, write_json
+
+if TYPE_CHECKING:
+    from dtfixup.sql.predictions import Prediction
+    from dtfixup.sql.prepared import Prepared
+    from dtfixup.sql.store import TrainedModel
 
 ConfigT = TypeVar("ConfigT")
 POOL = 40_000
@@ -126,3 +131,30 @@ def open_data(data: Path, encoder: str, splits: list[str], *, synthetic: int = 0
     folder = cache_folder() / "prepared" / key
     prepare(data, folder, encoder=encoder, splits=splits, synthetic=synthetic)
     return open_prepared(folder)
+
+
+class Answered(NamedTuple):
+    """A model and what it answers, example by example."""
+
+    trained: "TrainedModel"
+    prepared: "Prepared"
+    examples: list[int]
+    beams: list[list["Prediction"]]
+
+
+def answer_split(model: Path | None, data: Path, split: str, beam: int) -> Answered:
+    """Have a model, the shipped one by default, write queries for every question of a split."""
+    import numpy as np
+    import torch
+
+    from dtfixup.sql.decoding import corpus_for, decode
+    from dtfixup.sql.parser import default_model
+    from dtfixup.sql.store import load_model
+
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    trained = load_model(model or default_model(), device)
+    prepared = open_data(data, trained.encoder, [split])
+    examples = np.asarray(prepared.split(split))
+    corpus = corpus_for(trained.model, prepared, device)
+    found = decode(trained.model, corpus, prepared, examples, trained.order, beam=beam, progress=True)
+    return Answered(trained, prepared, examples.tolist(), found)

@@ -4,6 +4,9 @@ from pathlib import Path
 
 from rich.console import Console
 
+from dtfixup.cli_options import answer_split
+from dtfixup.errors import ConfigError
+
 _console = Console()
 
 
@@ -24,25 +27,58 @@ def score(result: Path, beams: Path, data: Path, split: str = "dev", variants: i
     _console.print(f"completed: {result}")
 
 
-def errors(result: Path, beams: Path, data: Path, out: Path, split: str = "dev", variants: int = 10) -> None:
-    """Say what kind each error of a run is: false negative of exact match, column, sketch, or both.
+def errors(
+    beams: Path,
+    data: Path,
+    out: Path,
+    result: Path | None = None,
+    model: Path | None = None,
+    split: str = "dev",
+    beam: int = 5,
+    variants: int = 10,
+) -> None:
+    """Say what kind each error of a run or of a model is: false negative of exact match, column, sketch, or both.
 
     Args:
-        result: The run's result.json, or a copy of it.
-        beams: The run's beams.jsonl.
+        beams: The run's beams.jsonl. Without a result, a file to write: the queries of the model, which answers the
+            split first.
         data: Folder in the layout of the Spider download.
         out: JSON file for the kind of every error and for the counts; it holds no text of the dataset.
-        split: Split that the run was evaluated on.
+        result: The run's result.json, or a copy of it.
+        model: Folder of a finished run, or a file of weights, instead of a result; by default the shipped model.
+        split: Split that the run was evaluated on, or that the model is to answer.
+        beam: Hypotheses of the model's search; a result has its own.
         variants: How many times to compare on randomised content too, so that luck does not count.
     """
     from dtfixup.experiments.provenance import begin
-    from dtfixup.experiments.spider_errors import analyse_run, show_errors, write_errors
+    from dtfixup.experiments.spider_errors import analyse_queries, analyse_run, run_of, show_errors, write_errors
     from dtfixup.sql.dataset import open_dataset
+    from dtfixup.sql.parser import default_model
+    from dtfixup.sql.predictions import write_beams
 
-    started = begin()
-    found = analyse_run(result, beams, open_dataset(data), split, variants=variants)
-    options = {"result": result.name, "beams": beams.name, "data": "DIR", "out": out.name, "split": split}
-    command = " ".join(f"--{name} {value}" for name, value in {**options, "variants": variants}.items())
+    started, dataset = begin(), open_dataset(data)
+    options = {"beams": beams.name, "data": "DIR", "out": out.name, "split": split, "variants": variants}
+    if result is not None:
+        if model is not None:
+            raise ConfigError(
+                "give the result of a run that wrote the queries, or a model that is to write some: one of both"
+            )
+        options = {"result": result.name, **options}
+        found = analyse_run(result, beams, dataset, split, variants=variants)
+    else:
+        if beams.exists():
+            raise ConfigError(
+                f"{beams} is there already: give the result file of the run that wrote it with --result, or another "
+                "place for the queries of the model"
+            )
+        path = model or default_model()
+        options = {"model": path.name, "beam": beam, **options}
+        answered = answer_split(path, data, split, beam)
+        write_beams(beams, answered.examples, answered.beams)
+        _console.print(f"queries: {beams}")
+        run = run_of(answered.trained, path, beam)
+        found = analyse_queries(beams, dataset, split, run=run, variants=variants)
+    command = " ".join(f"--{name} {value}" for name, value in options.items())
     show_errors(found, _console)
     _console.print(f"errors: {write_errors(out, found, f'dtfixup sql errors {command}', started)}")
 

@@ -6,7 +6,7 @@ from typing import Any, Literal
 from rich.console import Console
 from rich.progress import track
 
-from dtfixup.cli_options import POOL, exit_if_stopped, open_data, settings_from, show_result, this_command
+from dtfixup.cli_options import POOL, answer_split, exit_if_stopped, open_data, settings_from, show_result, this_command
 from dtfixup.files import write_atomically
 
 _console = Console()
@@ -101,9 +101,9 @@ def train(
 
 
 def predict(
-    model: Path,
     data: Path,
     out: Path,
+    model: Path | None = None,
     split: str = "dev",
     beam: int = 5,
     pick: Literal["likely", "executable"] = "likely",
@@ -112,33 +112,23 @@ def predict(
     """Write a query for every question of a split, one a line, as Spider's official script takes them.
 
     Args:
-        model: Folder of a finished run, or a file of weights.
         data: Folder in the layout of the Spider download, or one that `dtfixup sql prepare` made.
         out: File for the queries.
+        model: Folder of a finished run, or a file of weights; the shipped model if not given.
         split: Split to answer.
         beam: Hypotheses of the search.
         pick: The likeliest query, or the likeliest that the database runs; that needs the Spider layout.
         beams: File for all hypotheses, as JSON lines with scores.
     """
-    import numpy as np
-    import torch
-
     from dtfixup.sql.dataset import open_dataset
-    from dtfixup.sql.decoding import corpus_for, decode
     from dtfixup.sql.picking import first_that_runs
     from dtfixup.sql.predictions import likeliest, write_beams
-    from dtfixup.sql.store import load_model
 
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    trained = load_model(model, device)
-    prepared = open_data(data, trained.encoder, [split])
-    examples = np.asarray(prepared.split(split))
-    corpus = corpus_for(trained.model, prepared, device)
-    found = decode(trained.model, corpus, prepared, examples, trained.order, beam=beam, progress=True)
+    _, prepared, examples, found = answer_split(model, data, split, beam)
     if pick == "executable":
         dataset = open_dataset(data)
-        both = track(list(zip(examples.tolist(), found, strict=True)), "run queries", transient=True)
-        files = (dataset.database_file(prepared.schema_of(example).database) for example in examples.tolist())
+        both = track(list(zip(examples, found, strict=True)), "run queries", transient=True)
+        files = (dataset.database_file(prepared.schema_of(example).database) for example in examples)
         queries = [
             first_that_runs([query.sql for query in each], file) for (_, each), file in zip(both, files, strict=True)
         ]

@@ -131,7 +131,7 @@ def test_the_three_are_those_of_the_budget_and_the_encoder(tmp_path: Path) -> No
     assert isinstance(table, Table)
     assert numbers(table)["all"][1::2] == ["3", "not analysed yet", "4"], "of another seed rather than none"
     write_three(tmp_path, seed=2)
-    table, *_, runs, clauses, files, _ = blocks_of(tmp_path)
+    table, *_, runs, clauses, files, _, how_to_read = blocks_of(tmp_path)
     assert isinstance(table, Table)
     assert numbers(table)["all"] == ["306", "4", "283", "3", "260", "2"], "of the seed that all three have"
     assert "Ours: encoder minilm (22.7M parameters), budget gpu, 16 epochs, batch 32" in table.caption
@@ -140,6 +140,7 @@ def test_the_three_are_those_of_the_budget_and_the_encoder(tmp_path: Path) -> No
     assert isinstance(clauses, Table)
     assert numbers(clauses)["select"] == ["4", "4", "4"]
     assert "errors-dt-fixup-n24-e10-seed2.json" in str(files)
+    assert "dtfixup report --data spider" in str(how_to_read)
 
 
 def test_the_models_of_every_budget_are_found_and_counted(tmp_path: Path) -> None:
@@ -195,6 +196,26 @@ def test_examples_are_there_only_with_data_and_beams(tmp_path: Path, dataset: Da
     ]
     assert browser.examples[1].question == f"Which films? {HOSTILE}"
     assert "Which films" not in (tmp_path / "report" / "report.md").read_text()
+
+
+def test_other_runs_than_those_of_table_7_are_there_to_read(tmp_path: Path, dataset: Dataset) -> None:
+    results, wrong = tmp_path / "results", (None, None, B, None)
+    of_the_table, other = sql_config("dt-fixup", 24), replace(sql_config("dt-fixup", 24), splits="train,train_others")
+    for number, config in enumerate((other, of_the_table), 1):
+        queries = [[Prediction(f"SELECT {number}", -1.0)]] * len(wrong)
+        beams = write_beams(tmp_path / f"{number}-beams.jsonl", range(len(wrong)), queries)
+        write_run(results, config, wrong, seed=number, beams=beams)
+    write_run(results, sql_config("standard", 8), wrong)
+    *_, browser, note = blocks_of(results, dataset, tmp_path)
+    assert isinstance(browser, Browser)
+    assert [(each.model, each.predicted) for each in browser.examples] == [
+        ("DT-Fixup, N = 24", "SELECT 2"),
+        ("errors-dt-fixup-n24-e16-seed1", "SELECT 1"),
+    ]
+    assert "No beams.jsonl was found for errors-standard-n8-e16-seed1.json: give" in str(note)
+    *_, runs, _, _, _, _ = blocks_of(results)
+    assert isinstance(runs, Table)
+    assert runs.rows[0][0].note == "minilm · seed 1 · 16 epochs · train and train_others · made-up examples"
 
 
 SIZES = {"phone": {"width": 390, "height": 844}, "screen": {"width": 1280, "height": 900}}

@@ -11,6 +11,8 @@ from rich.console import Console
 from dtfixup.cli import main
 from dtfixup.errors import DataError
 from dtfixup.experiments.query_errors import Clause
+from dtfixup.experiments.report_errors import analysed
+from dtfixup.experiments.result_files import read_results
 from dtfixup.experiments.spider_errors import (
     ErrorClass,
     RunErrors,
@@ -201,6 +203,17 @@ def test_the_verb_writes_the_file_and_shows_the_tables(
     assert ["all", "6", "1", "1", "0", "8"] in rows
     assert ["limit", "1", "0", "0", "0"] in rows
     assert "no false negatives: questions 8" in shown
+
+
+def test_without_a_result_the_shipped_model_answers(tmp_path: Path) -> None:
+    dataset, out = ask_the_sample(tmp_path / "data", dev=range(3)), tmp_path / "results" / "errors.json"
+    beams = tmp_path / "beams.jsonl"
+    main(["sql", "errors", "--beams", str(beams), "--data", str(dataset.folder), "--out", str(out), "--variants", "1"])
+    (found,) = analysed(read_results(out.parent))
+    assert (found.errors.run["name"], len(found.errors.classes)) == ("sql-sp-minilm", 3)
+    assert (found.config.model.layers, found.config.splits, found.seed) == (24, "train,train_others", 1)
+    wrong = sum(kind is not None for kind in found.errors.classes)
+    assert len(wrong_examples(found.errors, beams, dataset)) == wrong < 3, "a model, not noise"
 
 
 def test_nothing_is_said_of_questions_that_could_be_run() -> None:

@@ -14,6 +14,8 @@ from dtfixup.cli_options import without_paths
 from dtfixup.cli_train import open_data
 from dtfixup.encoders.load import minilm_path
 from dtfixup.errors import CheckpointError, ConfigError, DataError
+from dtfixup.experiments.run_identity import known_by
+from dtfixup.experiments.spider_errors import RunErrors, read_errors
 from dtfixup.experiments.sql_run import train_sql
 from dtfixup.files import read_json, write_json
 from dtfixup.fixup import STRATEGIES, MuChoice
@@ -262,6 +264,32 @@ def test_a_stored_model_predicts_what_its_run_did(finished: Path, tmp_path: Path
     assert out.read_text().splitlines() == [beam[0][0] if beam else "" for beam in made]
     again = [json.loads(line)["beam"] for line in beams.read_text().splitlines()]
     assert [[query for query, _ in beam] for beam in again] == [[query for query, _ in beam] for beam in made]
+
+
+def test_the_errors_of_a_stored_model_are_those_of_its_run(
+    finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def analyse(*options: str) -> RunErrors:
+        where = ["--data", str(sample_folder()), "--out", str(tmp_path / "errors.json"), "--variants", "0"]
+        main(["sql", "errors", *options, *where])
+        return read_errors(tmp_path / "errors.json")
+
+    beams, own = tmp_path / "beams.jsonl", ["--result", str(finished / "result.json")]
+    first = analyse(*own, "--beams", str(finished / "beams.jsonl"))
+    again = analyse("--model", str(finished), "--beams", str(beams), "--beam", "2")
+    assert again.classes == first.classes
+    assert len(set(again.classes)) > 1
+    assert (again.run["name"], again.run["seed"]) == (finished.name, first.run["seed"])
+    config, again_config = (from_json(SqlSpConfig, each.run["config"]) for each in (first, again))
+    assert known_by(again_config) == known_by(config), "so that tables find it"
+    for options in (
+        ["--model", str(finished), "--beams", str(beams)],
+        [*own, "--model", str(finished), "--beams", "x"],
+    ):
+        kept = beams.read_bytes()
+        with pytest.raises(SystemExit):
+            analyse(*options)
+        assert beams.read_bytes() == kept
 
 
 def test_the_model_of_a_run_is_packed_with_the_result_of_that_run_alone(finished: Path, tmp_path: Path) -> None:

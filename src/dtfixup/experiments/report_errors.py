@@ -46,6 +46,11 @@ from dtfixup.sql.presets import SqlSpConfig
 from dtfixup.training.config import from_json
 
 _NOT_YET = "not analysed yet"
+_HOW_TO_READ = (
+    "To read the errors themselves, with Spider at hand: dtfixup report --data spider --beams FOLDER, where the runs' "
+    "beams.jsonl are. Those of the shipped model are written in a minute, without a GPU, by dtfixup sql errors without "
+    "--result."
+)
 _OPACITY = dict(zip(TABLE_7_MODELS, (1.0, 0.5, 1.0), strict=True))
 
 
@@ -63,8 +68,11 @@ class Analysed:
 
     @property
     def note(self) -> str:
-        made_up = " · made-up examples" if self.config.synthetic else ""
-        return f"{self.config.encoder} · seed {self.seed} · {counted(self.config.training.epochs, 'epoch')}{made_up}"
+        config = self.config
+        parts = [config.encoder, f"seed {self.seed}", counted(config.training.epochs, "epoch")]
+        parts += [config.splits.replace(",", " and ")] if config.splits != "train" else []
+        parts += ["made-up examples"] if config.synthetic else []
+        return " · ".join(parts)
 
 
 def analysed(results: Results) -> list[Analysed]:
@@ -112,8 +120,11 @@ def error_blocks(
         blocks += [_all_runs_table(files), _clauses_table(chosen or {files[0].file.name: files[0]})]
         blocks.append(Files(len(files), shortly([each.file for each in files])))
     blocks.append(Command("dtfixup sql errors --result FILE --beams FILE --data spider --out results/NAME.json"))
-    if dataset is not None:
-        blocks += _browser(chosen or {each.file.name: each for each in files[:1]}, dataset, beams)
+    if dataset is None:
+        blocks.append(Note(_HOW_TO_READ))
+    else:
+        others = {each.file.path.stem.removeprefix(f"{NAME}-"): each for each in files if each not in chosen.values()}
+        blocks += _browser({**chosen, **others}, dataset, beams)
     return blocks, len(chosen)
 
 
@@ -199,7 +210,7 @@ def _browser(chosen: Mapping[str, Analysed], dataset: Dataset, beams: Path | Non
     for model, each in chosen.items():
         path = known.get(each.errors.beams_sha256)
         if path is None:
-            lost.append(each.file.name)
+            lost.append(each.file)
             continue
         examples += [
             Example(model, one.kind.value, one.hardness.value, one.database, one.question, one.gold, one.predicted)
@@ -209,7 +220,7 @@ def _browser(chosen: Mapping[str, Analysed], dataset: Dataset, beams: Path | Non
     if examples:
         blocks += [Note("Every error, with text of Spider (CC BY-SA 4.0):"), Browser(tuple(examples))]
     if lost:
-        blocks.append(Note(f"No beams.jsonl was found for {', '.join(lost)}: give their folder with --beams."))
+        blocks.append(Note(f"No beams.jsonl was found for {shortly(lost)}: give their folder with --beams."))
     return blocks
 
 

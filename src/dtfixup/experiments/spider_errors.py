@@ -1,7 +1,7 @@
 """The paper's error analysis without reading by hand: Table 7, Figures 3 and 4.
 
-In: a run's result file and `beams.jsonl`, and the dataset. Out: `RunErrors`: for every question of a split its
-hardness, and where the likeliest query is wrong by exact match, what kind of error it is:
+In: a run's result file and `beams.jsonl`, or the queries of any model, and the dataset. Out: `RunErrors`: for every
+question of a split its hardness, and where the likeliest query is wrong by exact match, what kind of error it is:
 
 - false negative: the query gives the gold query's rows on the database and on every one of some random variants of its
   content (`sql/variants.py`), and somewhere there were rows to compare. Or the two differ in nothing but what exact
@@ -16,8 +16,8 @@ Files of errors hold positions, classes and counts, never text of the dataset, w
 import hashlib
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -31,9 +31,12 @@ from dtfixup.experiments.query_errors import Clause, Difference, difference
 from dtfixup.experiments.sql_score import judge_beams, read_beams, read_result, require_same
 from dtfixup.files import read_json, write_json
 from dtfixup.sql.dataset import Dataset
-from dtfixup.sql.evaluate import ALL, summarise
+from dtfixup.sql.evaluate import ALL, Summary, summarise
 from dtfixup.sql.exact_match import Hardness
 from dtfixup.sql.execution_accuracy import ExecutionVerdict, Outcome, Pair, evaluate_execution, summarise_execution
+from dtfixup.sql.presets import SqlSpConfig
+from dtfixup.sql.store import TrainedModel
+from dtfixup.training.checkpoint import weights_file
 
 NAME = "spider-errors"
 _RUN_FIELDS = ("name", "command", "commit", "seed", "encoder", "encoder_sha256", "data_hash", "config")
@@ -123,11 +126,35 @@ def analyse_run(
         show_progress: show bars.
     """
     content = read_result(result, split)
+    return analyse_queries(
+        beams,
+        dataset,
+        split,
+        run={field: content[field] for field in _RUN_FIELDS if field in content},
+        check=lambda found: require_same(content["metrics"], found, split, result, beams),
+        variants=variants,
+        workers=workers,
+        show_progress=show_progress,
+    )
+
+
+def analyse_queries(
+    beams: Path,
+    dataset: Dataset,
+    split: str = "dev",
+    *,
+    run: Mapping[str, Any],
+    check: Callable[[Summary], None] = lambda found: None,
+    variants: int = 10,
+    workers: int | None = None,
+    show_progress: bool = True,
+) -> RunErrors:
+    """As `analyse_run`, without a result file: `run` says whose queries they are, `check` sees what they score."""
     examples = dataset.split(split)
     queries = [beam[0] if beam else "" for beam in read_beams(beams, len(examples))]
     judged = judge_beams(examples, [[query] for query in queries], dataset, show_progress=show_progress)
     verdicts = [verdict for (verdict,) in judged]
-    require_same(content["metrics"], summarise(verdicts), split, result, beams)
+    check(summarise(verdicts))
     wrong = {
         position: Pair(example.database, example.query, query)
         for position, (example, query, verdict) in enumerate(zip(examples, queries, verdicts, strict=True))
@@ -147,13 +174,28 @@ def analyse_run(
     return RunErrors(
         split=split,
         variants=variants,
-        run={field: content[field] for field in _RUN_FIELDS if field in content},
+        run=run,
         beams_sha256=_digest(beams),
         levels=tuple(verdict.hardness for verdict in verdicts),
         classes=tuple(classes),
         clauses=clauses,
         unjudged=tuple(positions[place] for place, _ in summarise_execution(executed).unjudged),
     )
+
+
+def run_of(trained: TrainedModel, path: Path, beam: int) -> dict[str, Any]:
+    """What a model, read from a file or a run's folder, says of the run that made it, as `RunErrors.run` has it."""
+    content = trained.content
+    made_of = content["fingerprint"]
+    config = {field.name: made_of[field.name] for field in fields(SqlSpConfig) if field.name in made_of}
+    seed = content.get("config", {}).get("seed")
+    return {
+        "name": path.stem,
+        **({} if seed is None else {"seed": seed}),
+        "encoder": trained.encoder,
+        "weights_sha256": _digest(weights_file(path)),
+        "config": {**config, "training": content.get("config", {}), "beam": beam},
+    }
 
 
 def classify(found: Difference, execution: ExecutionVerdict) -> ErrorClass:
