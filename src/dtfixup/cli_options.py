@@ -15,7 +15,6 @@ from dtfixup.files import cache_folder, read_json, write_json
 if TYPE_CHECKING:
     from dtfixup.sql.predictions import Prediction
     from dtfixup.sql.prepared import Prepared
-    from dtfixup.sql.store import TrainedModel
 
 ConfigT = TypeVar("ConfigT")
 POOL = 40_000
@@ -134,27 +133,25 @@ def open_data(data: Path, encoder: str, splits: list[str], *, synthetic: int = 0
 
 
 class Answered(NamedTuple):
-    """A model and what it answers, example by example."""
+    """What a model answers, example by example."""
 
-    trained: "TrainedModel"
     prepared: "Prepared"
     examples: list[int]
     beams: list[list["Prediction"]]
 
 
-def answer_split(model: Path | None, data: Path, split: str, beam: int) -> Answered:
-    """Have a model, the shipped one by default, write queries for every question of a split."""
+def answer_split(model: Path, data: Path, split: str, beam: int) -> Answered:
+    """Have a model write queries for every question of a split."""
     import numpy as np
     import torch
 
     from dtfixup.sql.decoding import corpus_for, decode
-    from dtfixup.sql.parser import default_model
     from dtfixup.sql.store import load_model
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    trained = load_model(model or default_model(), device)
+    trained = load_model(model, device)
     prepared = open_data(data, trained.encoder, [split])
     examples = np.asarray(prepared.split(split))
     corpus = corpus_for(trained.model, prepared, device)
     found = decode(trained.model, corpus, prepared, examples, trained.order, beam=beam, progress=True)
-    return Answered(trained, prepared, examples.tolist(), found)
+    return Answered(prepared, examples.tolist(), found)

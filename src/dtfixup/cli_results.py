@@ -73,10 +73,9 @@ def errors(
             )
         path = model or default_model()
         options = {"model": path.name, "beam": beam, **options}
-        answered = answer_split(path, data, split, beam)
-        write_beams(beams, answered.examples, answered.beams)
-        _console.print(f"queries: {beams}")
-        run = run_of(answered.trained, path, beam)
+        run = run_of(path, beam)
+        _, examples, queries = answer_split(path, data, split, beam)
+        _console.print(f"queries: {write_beams(beams, examples, queries)}")
         found = analyse_queries(beams, dataset, split, run=run, variants=variants)
     command = " ".join(f"--{name} {value}" for name, value in options.items())
     show_errors(found, _console)

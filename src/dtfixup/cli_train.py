@@ -121,10 +121,11 @@ def predict(
         beams: File for all hypotheses, as JSON lines with scores.
     """
     from dtfixup.sql.dataset import open_dataset
+    from dtfixup.sql.parser import default_model
     from dtfixup.sql.picking import first_that_runs
     from dtfixup.sql.predictions import likeliest, write_beams
 
-    _, prepared, examples, found = answer_split(model, data, split, beam)
+    prepared, examples, found = answer_split(model or default_model(), data, split, beam)
     if pick == "executable":
         dataset = open_dataset(data)
         both = track(list(zip(examples, found, strict=True)), "run queries", transient=True)

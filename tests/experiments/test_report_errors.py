@@ -32,6 +32,8 @@ from .sample_questions import ask_the_sample
 F, C, S, B = ErrorClass
 GOLD = "SELECT title FROM film"
 HOSTILE = "<img src=x onerror=harm()>"
+TUNED = 5
+"""The seed of runs that were fine-tuned."""
 Classes = Sequence[ErrorClass | None]
 MODELS = (("standard", 4), ("dt-fixup", 4), ("dt-fixup", 24))
 
@@ -47,7 +49,7 @@ def dataset(tmp_path: Path) -> Dataset:
 def write_run(folder: Path, config: SqlSpConfig, classes: Classes, seed: int = 1, beams: Path | None = None) -> None:
     """A file of errors."""
     digest = hashlib.sha256(beams.read_bytes()).hexdigest() if beams else ""
-    run = {"config": to_json(config), "seed": seed}
+    run = {"config": to_json(config), "seed": seed, "is_tuned": seed == TUNED}
     clauses = {Clause.SELECT: dict.fromkeys(ErrorClass, 1)}
     errors = RunErrors("dev", 7, run, digest, (Hardness.EASY,) * len(classes), tuple(classes), clauses)
     name = f"errors-{config.model.strategy}-n{config.model.layers}-e{config.training.epochs}-seed{seed}.json"
@@ -205,17 +207,19 @@ def test_other_runs_than_those_of_table_7_are_there_to_read(tmp_path: Path, data
         queries = [[Prediction(f"SELECT {number}", -1.0)]] * len(wrong)
         beams = write_beams(tmp_path / f"{number}-beams.jsonl", range(len(wrong)), queries)
         write_run(results, config, wrong, seed=number, beams=beams)
-    write_run(results, sql_config("standard", 8), wrong)
+    write_run(results, sql_config("standard", 8), wrong, seed=TUNED)
     *_, browser, note = blocks_of(results, dataset, tmp_path)
     assert isinstance(browser, Browser)
     assert [(each.model, each.predicted) for each in browser.examples] == [
         ("DT-Fixup, N = 24", "SELECT 2"),
         ("errors-dt-fixup-n24-e16-seed1", "SELECT 1"),
     ]
-    assert "No beams.jsonl was found for errors-standard-n8-e16-seed1.json: give" in str(note)
+    assert "No beams.jsonl was found for errors-standard-n8-e16-seed5.json: give" in str(note)
     *_, runs, _, _, _, _ = blocks_of(results)
     assert isinstance(runs, Table)
-    assert runs.rows[0][0].note == "minilm · seed 1 · 16 epochs · train and train_others · made-up examples"
+    notes = [row[0].note for row in runs.rows]
+    assert notes[0] == "minilm · seed 1 · 16 epochs · train and train_others · made-up examples"
+    assert notes[-1] == "minilm · seed 5 · fine-tuned for 16 epochs · made-up examples"
 
 
 SIZES = {"phone": {"width": 390, "height": 844}, "screen": {"width": 1280, "height": 900}}

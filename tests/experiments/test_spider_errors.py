@@ -6,10 +6,11 @@ from io import StringIO
 from pathlib import Path
 
 import pytest
+import torch
 from rich.console import Console
 
 from dtfixup.cli import main
-from dtfixup.errors import DataError
+from dtfixup.errors import CheckpointError, DataError
 from dtfixup.experiments.query_errors import Clause
 from dtfixup.experiments.report_errors import analysed
 from dtfixup.experiments.result_files import read_results
@@ -21,6 +22,7 @@ from dtfixup.experiments.spider_errors import (
     breakdown,
     failures,
     read_errors,
+    run_of,
     show_errors,
     write_errors,
     wrong_examples,
@@ -29,6 +31,7 @@ from dtfixup.files import read_json
 from dtfixup.sql.dataset import Dataset
 from dtfixup.sql.exact_match import Hardness
 from dtfixup.sql.predictions import Prediction, write_beams
+from dtfixup.training.tensors import write_tensors
 
 from .sample_questions import ask_the_sample
 
@@ -214,6 +217,12 @@ def test_without_a_result_the_shipped_model_answers(tmp_path: Path) -> None:
     assert (found.config.model.layers, found.config.splits, found.seed) == (24, "train,train_others", 1)
     wrong = sum(kind is not None for kind in found.errors.classes)
     assert len(wrong_examples(found.errors, beams, dataset)) == wrong < 3, "a model, not noise"
+
+
+def test_a_model_that_does_not_say_how_it_was_trained_is_refused(tmp_path: Path) -> None:
+    path = write_tensors(tmp_path / "odd.safetensors", {"x": torch.zeros(1)}, {"fingerprint": {"encoder": "minilm"}})
+    with pytest.raises(CheckpointError, match=r"odd\.safetensors does not say how it was trained: give the queries"):
+        run_of(path, beam=5)
 
 
 def test_nothing_is_said_of_questions_that_could_be_run() -> None:

@@ -282,14 +282,12 @@ def test_the_errors_of_a_stored_model_are_those_of_its_run(
     assert (again.run["name"], again.run["seed"]) == (finished.name, first.run["seed"])
     config, again_config = (from_json(SqlSpConfig, each.run["config"]) for each in (first, again))
     assert known_by(again_config) == known_by(config), "so that tables find it"
-    for options in (
-        ["--model", str(finished), "--beams", str(beams)],
-        [*own, "--model", str(finished), "--beams", "x"],
-    ):
-        kept = beams.read_bytes()
+    kept, messages = beams.read_bytes(), ("is there already: give the result file", "or a model that is to write some")
+    for result, message in zip(([], own), messages, strict=True):
         with pytest.raises(SystemExit):
-            analyse(*options)
-        assert beams.read_bytes() == kept
+            analyse(*result, "--model", str(finished), "--beams", str(beams))
+        assert message in " ".join(capsys.readouterr().err.split())
+    assert beams.read_bytes() == kept
 
 
 def test_the_model_of_a_run_is_packed_with_the_result_of_that_run_alone(finished: Path, tmp_path: Path) -> None:

@@ -69,7 +69,8 @@ class Analysed:
     @property
     def note(self) -> str:
         config = self.config
-        parts = [config.encoder, f"seed {self.seed}", counted(config.training.epochs, "epoch")]
+        how = "fine-tuned for " if self.errors.run.get("is_tuned") else ""
+        parts = [config.encoder, f"seed {self.seed}", how + counted(config.training.epochs, "epoch")]
         parts += [config.splits.replace(",", " and ")] if config.splits != "train" else []
         parts += ["made-up examples"] if config.synthetic else []
         return " · ".join(parts)

@@ -25,7 +25,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from dtfixup.errors import DataError
+from dtfixup.errors import CheckpointError, DataError
 from dtfixup.experiments.provenance import commit, hardware
 from dtfixup.experiments.query_errors import Clause, Difference, difference
 from dtfixup.experiments.sql_score import judge_beams, read_beams, read_result, require_same
@@ -34,9 +34,10 @@ from dtfixup.sql.dataset import Dataset
 from dtfixup.sql.evaluate import ALL, Summary, summarise
 from dtfixup.sql.exact_match import Hardness
 from dtfixup.sql.execution_accuracy import ExecutionVerdict, Outcome, Pair, evaluate_execution, summarise_execution
+from dtfixup.sql.finetuning import TUNING
 from dtfixup.sql.presets import SqlSpConfig
-from dtfixup.sql.store import TrainedModel
 from dtfixup.training.checkpoint import weights_file
+from dtfixup.training.tensors import read_content
 
 NAME = "spider-errors"
 _RUN_FIELDS = ("name", "command", "commit", "seed", "encoder", "encoder_sha256", "data_hash", "config")
@@ -183,18 +184,21 @@ def analyse_queries(
     )
 
 
-def run_of(trained: TrainedModel, path: Path, beam: int) -> dict[str, Any]:
-    """What a model, read from a file or a run's folder, says of the run that made it, as `RunErrors.run` has it."""
-    content = trained.content
-    made_of = content["fingerprint"]
+def run_of(model: Path, beam: int) -> dict[str, Any]:
+    """What a model, in a file or a run's folder, says of the run that made it, as `RunErrors.run` has it."""
+    file = weights_file(model)
+    content = read_content(file)
+    if not {"fingerprint", "config"} <= content.keys():
+        raise CheckpointError(f"{file} does not say how it was trained: give the queries and the result of its run")
+    made_of, training = content["fingerprint"], content["config"]
     config = {field.name: made_of[field.name] for field in fields(SqlSpConfig) if field.name in made_of}
-    seed = content.get("config", {}).get("seed")
     return {
-        "name": path.stem,
-        **({} if seed is None else {"seed": seed}),
-        "encoder": trained.encoder,
-        "weights_sha256": _digest(weights_file(path)),
-        "config": {**config, "training": content.get("config", {}), "beam": beam},
+        "name": model.stem,
+        "seed": training.get("seed"),
+        "encoder": made_of.get("encoder"),
+        "weights_sha256": _digest(file),
+        "is_tuned": TUNING in made_of,
+        "config": {**config, "training": training, "beam": beam},
     }
 
 
