@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 
 from rich.console import Console
 
-from dtfixup.experiments.cells import Budget, RunConfig, metric_of
+from dtfixup.experiments.cells import Budget, Plan, RunConfig, metric_of
 from dtfixup.experiments.provenance import begin, provenance
 from dtfixup.experiments.reading_run import ReadingSource
 from dtfixup.experiments.reclor import TrainReading
@@ -97,7 +97,7 @@ def runs_of(options: argparse.Namespace, count: int, epochs: int | None) -> list
         config = replace(config, training=replace(config.training, epochs=epochs or MADE_UP_EPOCHS))
         data_hash = source.data.data_hash
     else:
-        config = configure(Budget.GPU, "dt-fixup", options.layers or LAYERS)
+        config = configure(Plan(Budget.GPU), "dt-fixup", options.layers or LAYERS)
         config = replace(config, encoder=options.encoder or config.encoder)
         config = replace(config, training=replace(config.training, epochs=epochs or EPOCHS))
         data_hash = str(open_prepared(options.data).index["data_hash"])

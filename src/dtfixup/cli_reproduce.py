@@ -55,10 +55,10 @@ def reproduce(
         keep_weights: Keep the weights of finished runs.
     """
     from dtfixup.experiments.cells import Budget
-    from dtfixup.experiments.reproduce import named, runs_of
+    from dtfixup.experiments.reproduce import named, train_in_parts
     from dtfixup.experiments.run_identity import State
     from dtfixup.experiments.smoke import one_thread
-    from dtfixup.experiments.sweep import read_results, run_sweep
+    from dtfixup.experiments.sweep import Outcome, Run, read_results, run_sweep
 
     if not names:
         raise ConfigError("say which experiments to train; dtfixup reproduce list shows them")
@@ -74,25 +74,23 @@ def reproduce(
     wanted = [experiment.name for experiment in named(names)]
     sources, spider = _sources(wanted, chosen, encoder, data, reclor)
     sources.require_own_results(read_results(out))
-    runs = runs_of(wanted, chosen, sources, seeds=seeds, command=this_command())
-    if engine == "ray":
-        from dtfixup.experiments.cluster import run_on_ray
+    if engine == "ray" and (budget_seconds is not None or mps):
+        raise ConfigError("budget_seconds and mps are for the local engine: leave them out with ray")
 
-        if budget_seconds is not None or mps:
-            raise ConfigError("budget_seconds and mps are for the local engine: leave them out with ray")
-        gpus = None if at_once == 1 else 1 / at_once
-        outcomes = run_on_ray(runs, out, work=work, gpus=gpus, keep_weights=keep_weights)
-    else:
+    def train(runs: list[Run], seconds: float | None) -> list[Outcome]:
+        if engine == "ray":
+            from dtfixup.experiments.cluster import run_on_ray
+
+            gpus = None if at_once == 1 else 1 / at_once
+            return run_on_ray(runs, out, work=work, gpus=gpus, keep_weights=keep_weights)
         with one_thread() if chosen is Budget.SMOKE else nullcontext():
-            outcomes = run_sweep(
-                runs,
-                out,
-                work=work,
-                budget_seconds=budget_seconds,
-                at_once=at_once,
-                mps=mps,
-                keep_weights=keep_weights,
+            return run_sweep(
+                runs, out, work=work, budget_seconds=seconds, at_once=at_once, mps=mps, keep_weights=keep_weights
             )
+
+    outcomes = train_in_parts(
+        wanted, chosen, sources, out, train, seeds=seeds, command=this_command(), budget_seconds=budget_seconds
+    )
     exit_if_stopped(any(each.was_stopped for each in outcomes))
     if "spider-errors" in wanted:
         _classify_errors(chosen, sources, spider, out, work or out / "runs", seeds)
@@ -105,20 +103,24 @@ def _show_list(budget: "Budget", out: Path, encoder: str | None, seeds: int | No
     from dtfixup.experiments.reproduce import EVERYTHING, EXPERIMENTS, cost_of
     from dtfixup.experiments.smoke import ENCODER
     from dtfixup.experiments.sweep import read_results
+    from dtfixup.experiments.tuning import plan_of, told
 
     contents = read_results(out)
     encoder = encoder or (ENCODER if budget is Budget.SMOKE else None)
+    plan = plan_of(budget, contents, encoder)
     table = Table(title=f"budget {budget}, results in {out}", title_justify="left")
     for heading in ("name", "in the paper", "runs", "there", "GPU minutes", "left"):
         table.add_column(heading, justify="left" if heading in ("name", "in the paper") else "right", overflow="fold")
     for name in (*EXPERIMENTS, EVERYTHING):
-        cost = cost_of([name], budget, contents, encoder, seeds)
+        cost = cost_of([name], plan, contents, encoder, seeds)
         minutes = [f"{seconds / 60:.0f}" for seconds in (cost.seconds, cost.seconds_left)]
         if name == EVERYTHING:
             table.add_section()
         reference = EXPERIMENTS[name].reference if name in EXPERIMENTS else "runs that several share count once"
         table.add_row(name, reference, str(cost.runs), str(cost.there), *minutes)
     _console.print(table)
+    if text := told(plan, encoder):
+        _console.print(text, highlight=False)
     _console.print(
         "Minutes: as measured where runs are there, those of runs at once divided among them; else what a model of few "
         "numbers expects on an H200 with one run at a time (docs/reproduce.md). There: by configuration; what was "
@@ -171,10 +173,12 @@ def _classify_errors(
     from dtfixup.experiments.spider_errors import NAME, analyse_run, read_errors, write_errors
     from dtfixup.experiments.sql_run import BEAMS
     from dtfixup.experiments.sweep import read_results, result_file
+    from dtfixup.experiments.tuning import plan_of
     from dtfixup.sql.dataset import open_dataset
 
-    settled, dataset = Settled(read_results(out)), open_dataset(spider)
-    for cell in EXPERIMENTS[NAME].cells(budget):
+    contents, dataset = read_results(out), open_dataset(spider)
+    settled = Settled(contents)
+    for cell in EXPERIMENTS[NAME].cells(plan_of(budget, contents, sources.encoder)):
         for seed in range(1, (seeds or cell.seeds) + 1):
             config = sources.with_encoder(cell.config_of(seed))
             content = settled.find(config, seed, metric="dev_exact")

@@ -10,7 +10,7 @@ from statistics import fmean
 
 import pytest
 
-from dtfixup.experiments.cells import Budget
+from dtfixup.experiments.cells import Budget, Plan
 from dtfixup.experiments.report_cells import CellResult, mean_and_deviation, results_of
 from dtfixup.experiments.reproduce import EXPERIMENTS
 from dtfixup.experiments.result_files import read_results
@@ -28,7 +28,7 @@ def cells() -> dict[tuple[str, str], CellResult]:
     return {
         (name, each.cell.variant): each
         for name, experiment in EXPERIMENTS.items()
-        for each in results_of(experiment.cells(Budget.GPU), results)
+        for each in results_of(experiment.cells(Plan(Budget.GPU)), results)
     }
 
 

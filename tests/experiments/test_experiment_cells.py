@@ -1,21 +1,17 @@
 """What the tables of the paper consist of: which configurations, with which settings."""
 
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from dtfixup.experiments import spider
-from dtfixup.experiments.cells import Budget, Cell, metric_of
-from dtfixup.experiments.reclor import CHOSEN, NO_LAYERS
-from dtfixup.experiments.reclor import chosen as chosen_reading
+from dtfixup.experiments.cells import Budget, Cell, Plan, metric_of
 from dtfixup.experiments.reclor import configure as configure_reading
-from dtfixup.experiments.reclor_table import is_at_chance
 from dtfixup.experiments.reproduce import EXPERIMENTS, cost_of
-from dtfixup.experiments.run_identity import Settled, known_by
-from dtfixup.experiments.spider import Settings, chosen, configure
+from dtfixup.experiments.run_identity import known_by
+from dtfixup.experiments.settings import NO_LAYERS, RECLOR, SpiderSettings
+from dtfixup.experiments.spider import configure
 from dtfixup.experiments.spider_tune import DRAWS, draws
 from dtfixup.experiments.sweep import read_results
 from dtfixup.fixup import STRATEGIES, MuChoice
@@ -28,7 +24,7 @@ RESULTS = Path(__file__).parents[2] / "results"
 
 def cells(name: str, budget: Budget = Budget.GPU) -> dict[str, Cell]:
     """By variant."""
-    return {cell.variant: cell for cell in EXPERIMENTS[name].cells(budget)}
+    return {cell.variant: cell for cell in EXPERIMENTS[name].cells(Plan(budget))}
 
 
 def test_depth_is_the_papers_table() -> None:
@@ -49,9 +45,9 @@ def test_depth_is_the_papers_table() -> None:
 
 
 def test_the_papers_budget_is_the_papers_preset() -> None:
-    assert configure(Budget.PAPER, "dt-fixup", 24) == paper()
+    assert configure(Plan(Budget.PAPER), "dt-fixup", 24) == paper()
     assert cells("spider-hardness", Budget.PAPER)["dt-fixup-n24-full"].config == paper()
-    standard = configure(Budget.PAPER, "standard", 8)
+    standard = configure(Plan(Budget.PAPER), "standard", 8)
     assert standard.training.update == paper().training.update
     assert standard.training.warmup > 0
     main_table, depth = cells("reclor-main", Budget.PAPER), cells("reclor-depth", Budget.PAPER)
@@ -74,8 +70,8 @@ def test_what_tuning_chose_is_marked_once_in_every_grid(name: str) -> None:
 
 
 def test_settings_become_a_configuration() -> None:
-    settings = Settings(2e-4, encoder_rate=1e-4, dropout=0.5, label_smoothing=0.1, warmup=0.1)
-    config = configure(Budget.GPU, "standard", 8, settings, epochs=2.0, batch=(40, 3))
+    settings = SpiderSettings(2e-4, encoder_rate=1e-4, dropout=0.5, label_smoothing=0.1, warmup=0.1)
+    config = configure(Plan(Budget.GPU), "standard", 8, settings, epochs=2.0, batch=(40, 3))
     model, training = config.model, config.training
     assert (model.layers, model.strategy, model.input_dropout) == (8, "standard", 0.5)
     assert (model.decoder.dropout, model.decoder.label_smoothing) == (0.5, 0.1)
@@ -85,61 +81,15 @@ def test_settings_become_a_configuration() -> None:
 
 
 def test_the_defaults_are_the_presets_but_for_length() -> None:
-    config, preset = configure(Budget.GPU, "dt-fixup", 24, Settings()), minilm()
+    config, preset = configure(Plan(Budget.GPU), "dt-fixup", 24, SpiderSettings()), minilm()
     update = config.training.update
     updates = 16 * 219
     assert 1 / (1 - update.average) == pytest.approx(0.08 * updates, rel=0.01), "as large a share as the preset's"
     own = replace(preset.training.update, average=update.average)
     training = replace(preset.training, epochs=16, evaluate_every=8, update=own)
     assert config == replace(preset, synthetic=0.0, training=training)
-    short = configure(Budget.GPU, "t-fixup", 24, epochs=0.25)
+    short = configure(Plan(Budget.GPU), "t-fixup", 24, epochs=0.25)
     assert 1 / (1 - short.training.update.average) == pytest.approx(0.08 * updates / 4, rel=0.01)
-
-
-def spider_rank(metrics: dict[str, float]) -> tuple[float, float]:
-    """As exact as any with the beam, and of those the best without."""
-    return metrics["held_out_exact"], metrics["held_out_exact_greedy"]
-
-
-def reclor_rank(metrics: dict[str, float]) -> tuple[bool, float]:
-    """The most right answers of the runs that left chance; of equals the lowest rate, which comes first."""
-    return not is_at_chance(metrics, "held_out"), metrics["held_out_accuracy"]
-
-
-@pytest.mark.parametrize(
-    ("name", "rank", "tuned"),
-    [
-        ("spider-tune", spider_rank,
-         {"dt-fixup": {24}, "standard": {8, 16, 24}, "pre-ln": {24}, "admin": {24}, "deepnorm": {24}}),
-        ("reclor-tune", reclor_rank,
-         {"dt-fixup": {0, 4, 16},  # 0: no new layers, whatever the strategy
-          "standard": {4, 8, 16, 24}, "pre-ln": {16}, "admin": {24}, "deepnorm": {24}}),
-    ],
-)  # fmt: skip
-def test_what_is_chosen_won_the_tuning(
-    name: str, rank: Callable[[dict[str, float]], tuple[float, float]], tuned: dict[str, set[int]]
-) -> None:
-    settled, columns = Settled(read_results(RESULTS)), dict[tuple[str, int], list[Cell]]()
-    for cell in EXPERIMENTS[name].cells(Budget.GPU):
-        columns.setdefault((cell.config.model.strategy, cell.config.model.layers), []).append(cell)
-    assert columns.keys() == {(strategy, layers) for strategy, depths in tuned.items() for layers in depths}
-    for place, tried in columns.items():
-        metric = metric_of(tried[0].config)
-        found = [settled.find(replace(cell.config, encoder="minilm-fp16"), 1, metric=metric) for cell in tried]
-        runs = [each for each in found if each is not None]
-        assert len(runs) == len(tried), f"{place}: runs are missing"
-        ranks = [rank(run["metrics"]) for run in runs]
-        best = ranks.index(max(ranks))
-        assert [cell.variant for cell in tried if cell.is_chosen] == [tried[best].variant]
-
-
-def test_what_was_chosen_holds_from_its_depth_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    shallow, deep, fixup = Settings(1e-3, warmup=0.2), Settings(1e-4), Settings(7e-4)
-    monkeypatch.setattr(spider, "CHOSEN", {"standard": {4: shallow, 16: deep}, "dt-fixup": {2: fixup}})
-    assert [chosen("standard", layers) for layers in (2, 4, 8, 16, 24)] == [shallow, shallow, shallow, deep, deep]
-    assert chosen("admin", 8) == replace(shallow, warmup=0.1), "not tuned: the standard's, and its own warm-up"
-    assert chosen("deepnorm", 24) == replace(deep, warmup=0.02)
-    assert chosen("rezero", 24) == chosen("t-fixup", 8) == fixup
 
 
 def test_main_has_the_papers_lengths() -> None:
@@ -154,10 +104,10 @@ def test_main_has_the_papers_lengths() -> None:
 
 
 def test_hardness_is_trained_already() -> None:
-    (cell,) = EXPERIMENTS["spider-hardness"].cells(Budget.GPU)
+    (cell,) = EXPERIMENTS["spider-hardness"].cells(Plan(Budget.GPU))
     assert cell.config == minilm()
-    assert cost_of(["spider-hardness"], Budget.GPU, read_results(RESULTS)).there == 5
-    assert cost_of(["spider-hardness"], Budget.GPU, [], "other").seconds_left > 0
+    assert cost_of(["spider-hardness"], Plan(Budget.GPU), read_results(RESULTS)).there == 5
+    assert cost_of(["spider-hardness"], Plan(Budget.GPU), [], "other").seconds_left > 0
 
 
 def test_batches_differ_in_size_alone() -> None:
@@ -212,7 +162,7 @@ def test_draws_are_from_the_papers_grid_and_the_same_for_everybody() -> None:
 
 
 def test_peers_are_all_strategies_on_both_tasks() -> None:
-    found = EXPERIMENTS["init-peers"].cells(Budget.GPU)
+    found = EXPERIMENTS["init-peers"].cells(Plan(Budget.GPU))
     places = Counter((cell.config.model.strategy, cell.column) for cell in found)
     assert len(places) == len(found) == len(STRATEGIES) * 4
     for cell in found:
@@ -221,7 +171,7 @@ def test_peers_are_all_strategies_on_both_tasks() -> None:
 
 
 def test_peers_that_were_not_tuned_have_the_rates_of_one_that_was() -> None:
-    found = {cell.variant: cell.config for cell in EXPERIMENTS["init-peers"].cells(Budget.GPU)}
+    found = {cell.variant: cell.config for cell in EXPERIMENTS["init-peers"].cells(Plan(Budget.GPU))}
     for task in ("spider", "reclor"):
         for layers in (8, 24):
             for strategy in ("t-fixup", "rezero", "unscaled"):
@@ -236,9 +186,9 @@ def test_peers_that_were_not_tuned_have_the_rates_of_one_that_was() -> None:
 def test_reclor_is_trained_as_its_own_command_does() -> None:
     for name, cell in cells("reclor-depth").items():
         model = cell.config.model
-        settings = chosen_reading(model.strategy, model.layers)
+        settings = RECLOR.of(model.strategy, model.layers)
         assert cell.config == configure_reading(minilm_reading(), model.strategy, model.layers, settings, 1, 4638), name
     main_table = cells("reclor-main")
-    none = configure_reading(minilm_reading(), NO_LAYERS, 0, CHOSEN[NO_LAYERS][0], 1, 4638)
+    none = configure_reading(minilm_reading(), NO_LAYERS, 0, RECLOR.of(NO_LAYERS, 0), 1, 4638)
     assert main_table["no-new-layers"].config == none
     assert {cell.seeds for cell in main_table.values()} == {5}

@@ -14,10 +14,10 @@ from rich.console import Console
 
 from dtfixup.cli import main
 from dtfixup.errors import DataError
-from dtfixup.experiments import reclor
 from dtfixup.experiments.reading_run import ReadingSource
-from dtfixup.experiments.reclor import NO_LAYERS, Settings, chosen, configure, runs_of
+from dtfixup.experiments.reclor import configure, runs_of
 from dtfixup.experiments.reclor_table import draw_training, show_tables, summarise, tune_rows, write_markdown
+from dtfixup.experiments.settings import NO_LAYERS, RECLOR, ReclorSettings
 from dtfixup.experiments.sweep import Run, read_sweep, run_sweep
 from dtfixup.files import read_json, write_json
 from dtfixup.reading.examples import ReadingData, ReadingExample
@@ -67,7 +67,7 @@ def test_tuning_looks_at_held_out_examples_alone() -> None:
     assert all(run.config.hold_out == 0.1 and run.metric == "held_out_accuracy" for run in runs)
     assert len({run.key for run in runs}) == len({run.name for run in runs}) == len(runs)
     tried = cells(runs)
-    assert {strategy for strategy, _ in tried} >= set(reclor.CHOSEN)
+    assert {strategy for strategy, _ in tried} >= set(RECLOR.tables)
     standard = [run.config.training.warmup for run in runs if run.config.model.strategy == "standard"]
     assert len(set(standard)) > 1, "the layer-norm baseline has its warm-up tuned"
     assert min(standard) > 0
@@ -104,14 +104,8 @@ def test_runs_at_once_come_to_what_they_come_to_in_turn(tmp_path: Path) -> None:
         assert content["curve"] == at_once[name]["curve"]
 
 
-def test_what_was_chosen_holds_from_its_depth_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    shallow, deep = Settings(1e-3), Settings(1e-4)
-    monkeypatch.setattr(reclor, "CHOSEN", {"standard": {4: shallow, 16: deep}})
-    assert [chosen("standard", layers) for layers in (2, 4, 8, 16, 24)] == [shallow, shallow, shallow, deep, deep]
-
-
 def test_settings_become_a_configuration() -> None:
-    settings = Settings(6e-4, encoder_rate=3e-5, dropout=0.2, warmup=0.1)
+    settings = ReclorSettings(6e-4, encoder_rate=3e-5, dropout=0.2, warmup=0.1)
     config = configure(minilm(), "standard", 8, settings, 4, 4638)
     assert (config.model.strategy, config.model.layers, config.model.input_dropout) == ("standard", 8, 0.2)
     assert config.training.update.learning_rate * config.encoder_factor == pytest.approx(3e-5)
@@ -121,9 +115,9 @@ def test_settings_become_a_configuration() -> None:
 
 
 def test_the_defaults_are_the_presets() -> None:
-    assert configure(minilm(), "dt-fixup", 4, chosen("dt-fixup", 4), 1, 4638) == minilm()
+    assert configure(minilm(), "dt-fixup", 4, RECLOR.of("dt-fixup", 4), 1, 4638) == minilm()
     for strategy in (NO_LAYERS, "standard", "pre-ln"):
-        assert all(settings.warmup > 0 for settings in reclor.CHOSEN[strategy].values()), "as is usual with layer norms"
+        assert all(settings.warmup > 0 for settings in RECLOR.tables[strategy].values()), "as is usual with layer norms"
 
 
 def content(run: Run, accuracy: float | None, **changes: Any) -> dict[str, Any]:

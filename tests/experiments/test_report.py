@@ -12,7 +12,7 @@ import pytest
 
 from dtfixup.cli import main
 from dtfixup.errors import DataError
-from dtfixup.experiments.cells import Budget
+from dtfixup.experiments.cells import Budget, Plan
 from dtfixup.experiments.report_cells import results_of, table_of
 from dtfixup.experiments.reproduce import EXPERIMENTS
 from dtfixup.experiments.result_files import read_results
@@ -82,7 +82,7 @@ def test_what_is_so_with_our_own_budget_alone_is_said_there_alone(tmp_path: Path
     assert "Chosen" not in build(tmp_path, [known], budget=Budget.PAPER)[1]
     assert build(tmp_path, [known], encoder="folder/minilm-fp16")[1] == own, "it is the budget's own"
     _, text = build(tmp_path, [known], encoder="folder/mpnet")
-    assert "**ours is mpnet, trained with the budget gpu**" in text
+    assert "**ours is mpnet, trained with the budget gpu**. The settings of all strategies were chosen with" in text
     assert "dtfixup reproduce spider-depth --budget gpu --encoder folder/mpnet --data spider\n" in text
 
 
@@ -256,7 +256,7 @@ def test_two_cells_in_one_place_are_an_error(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("budget", list(Budget))
 def test_all_registered_experiments_have_their_section(budget: Budget, tmp_path: Path) -> None:
-    write_result(tmp_path / "results", EXPERIMENTS["spider-depth"].cells(budget)[0].config, 33.0)
+    write_result(tmp_path / "results", EXPERIMENTS["spider-depth"].cells(Plan(budget))[0].config, 33.0)
     page, text = build(tmp_path, list(EXPERIMENTS.values()), budget=budget)
     assert set(EXPERIMENTS) <= set(page.identifiers)
     assert all(f"dtfixup reproduce {name} --budget {budget}" in text for name in EXPERIMENTS)

@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Browser as PageBrowser
 
 from dtfixup.errors import DataError
-from dtfixup.experiments.cells import Budget
+from dtfixup.experiments.cells import Budget, Plan
 from dtfixup.experiments.query_errors import Clause
 from dtfixup.experiments.report import build_report
 from dtfixup.experiments.report_cells import results_of
@@ -148,7 +148,7 @@ def test_the_three_are_those_of_the_budget_and_the_encoder(tmp_path: Path) -> No
 def test_the_models_of_every_budget_are_found_and_counted(tmp_path: Path) -> None:
     folder = tmp_path / "results"
     folder.mkdir()
-    for model, classes in zip(error_cells(Budget.SMOKE), ((B, S), (B, None), (None, None)), strict=True):
+    for model, classes in zip(error_cells(Plan(Budget.SMOKE)), ((B, S), (B, None), (None, None)), strict=True):
         config = model.config
         assert isinstance(config, SqlSpConfig)
         write_run(folder, replace(config, encoder="random-bert"), classes)
@@ -173,7 +173,7 @@ def browse(folder: Path, dataset: Dataset) -> Path:
     runs.mkdir(parents=True)
     queries = [[Prediction(query, -1.0)] for query in ("SELECT genre FROM film", f"SELECT '{HOSTILE}'", GOLD, GOLD)]
     beams = write_beams(runs / "beams.jsonl", range(4), queries)
-    deep = error_cells(Budget.GPU)[-1].config
+    deep = error_cells(Plan(Budget.GPU))[-1].config
     assert isinstance(deep, SqlSpConfig)
     write_run(folder / "results", deep, (C, S, None, None), beams=beams)
     page, _ = build_report(

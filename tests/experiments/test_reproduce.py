@@ -16,7 +16,7 @@ from dtfixup.cli_options import without_paths
 from dtfixup.encoders import encoder_sha256
 from dtfixup.errors import ConfigError
 from dtfixup.experiments import sweep as sweep_module
-from dtfixup.experiments.cells import Budget, layers_at, metric_of
+from dtfixup.experiments.cells import Budget, Plan, layers_at, metric_of
 from dtfixup.experiments.cost import expected_seconds
 from dtfixup.experiments.reproduce import EXPERIMENTS, Sources, cost_of, needs, planned, runs_of
 from dtfixup.experiments.run_identity import Settled
@@ -53,35 +53,35 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> Sources:
 def test_every_cell_has_a_place_and_a_name_of_its_own(budget: Budget) -> None:
     assert set(EXPERIMENTS) == NAMES
     for name, experiment in EXPERIMENTS.items():
-        found = experiment.cells(budget)
+        found = experiment.cells(Plan(budget))
         assert len({(cell.row, cell.column) for cell in found}) == len(found) > 0, name
         assert len({cell.variant for cell in found}) == len(found), name
         assert experiment.name == name
         assert all(cell.seeds >= 1 and cell.config.training.seed == 1 for cell in found)
-    names = Counter((name, cell.variant, seed) for seed, name, cell in planned(["all"], budget))
+    names = Counter((name, cell.variant, seed) for seed, name, cell in planned(["all"], Plan(budget)))
     assert set(names.values()) == {1}, "no two runs are written to one file"
 
 
 def test_a_run_of_several_experiments_is_one_run(sources: Sources) -> None:
-    curves, errors = (runs_of([name], Budget.GPU, sources) for name in ("spider-curves", "spider-errors"))
-    depth = {run.key: run for run in runs_of(["spider-depth"], Budget.GPU, sources)}
+    curves, errors = (runs_of([name], Plan(Budget.GPU), sources) for name in ("spider-curves", "spider-errors"))
+    depth = {run.key: run for run in runs_of(["spider-depth"], Plan(Budget.GPU), sources)}
     for run in (*curves, *errors):
         assert (run.name, run.config) == (depth[run.key].name, depth[run.key].config)
         assert run.name.startswith("spider-depth-")
-    everything = runs_of(["all"], Budget.GPU, sources)
+    everything = runs_of(["all"], Plan(Budget.GPU), sources)
     assert len({run.key for run in everything}) == len({run.name for run in everything}) == len(everything)
     assert {run.key for run in curves} <= {run.key for run in everything}
-    (alone,) = [run for run in runs_of(["mu-choice"], Budget.GPU, sources, seeds=1) if run.key in depth]
+    (alone,) = [run for run in runs_of(["mu-choice"], Plan(Budget.GPU), sources, seeds=1) if run.key in depth]
     assert alone.config.training.evaluate_every == 2, "as for the curves, though this experiment draws none"
 
 
 def test_first_seeds_come_first(sources: Sources) -> None:
-    runs = runs_of(["spider-main", "reclor-main"], Budget.GPU, sources)
+    runs = runs_of(["spider-main", "reclor-main"], Plan(Budget.GPU), sources)
     seeds = [run.seed for run in runs]
     assert seeds == sorted(seeds)
     assert {run.config.training.seed == run.seed for run in runs} == {True}
     assert {run.experiment for run in runs[:9]} == {"spider-depth", "spider-main", "reclor-main"}
-    assert Counter(run.seed for run in runs_of(["spider-main"], Budget.GPU, sources, seeds=2)) == {1: 6, 2: 6}
+    assert Counter(run.seed for run in runs_of(["spider-main"], Plan(Budget.GPU), sources, seeds=2)) == {1: 6, 2: 6}
 
 
 def test_budgets_and_encoders_have_files_of_their_own(sources: Sources) -> None:
@@ -89,16 +89,16 @@ def test_budgets_and_encoders_have_files_of_their_own(sources: Sources) -> None:
         run.name
         for budget in Budget
         for encoder in (None, "folder/other")
-        for run in runs_of(["spider-depth"], budget, replace(sources, encoder=encoder), seeds=1)
+        for run in runs_of(["spider-depth"], Plan(budget), replace(sources, encoder=encoder), seeds=1)
     }
     assert len(names) == 2 * (10 + 12 + 12), "in the smoke budget N = 2 and 4 come to the same"
-    (run, *_) = runs_of(["spider-depth"], Budget.GPU, replace(sources, encoder="a/minilm-fp16"), seeds=1)
+    (run, *_) = runs_of(["spider-depth"], Plan(Budget.GPU), replace(sources, encoder="a/minilm-fp16"), seeds=1)
     assert run.name == "spider-depth-standard-n2-seed1"
     assert run.config.encoder == "a/minilm-fp16"
 
 
 def test_runs_can_be_sent_to_other_processes(sources: Sources) -> None:
-    runs = runs_of(["reclor-main", "spider-main"], Budget.SMOKE, sources)
+    runs = runs_of(["reclor-main", "spider-main"], Plan(Budget.SMOKE), sources)
     again = pickle.loads(pickle.dumps(runs))
     assert [run.key for run in again] == [run.key for run in runs]
     assert again[-1].train == runs[-1].train
@@ -106,11 +106,11 @@ def test_runs_can_be_sent_to_other_processes(sources: Sources) -> None:
 
 def test_what_is_not_there_is_an_error(sources: Sources) -> None:
     with pytest.raises(ConfigError, match=r"no experiment 'spider'.*spider-depth, spider-main.*or all"):
-        runs_of(["spider-main", "spider"], Budget.GPU, sources)
+        runs_of(["spider-main", "spider"], Plan(Budget.GPU), sources)
     with pytest.raises(ConfigError, match="need Spider"):
-        runs_of(["spider-main"], Budget.GPU, replace(sources, spider=None))
+        runs_of(["spider-main"], Plan(Budget.GPU), replace(sources, spider=None))
     with pytest.raises(ConfigError, match="need ReClor"):
-        runs_of(["init-peers"], Budget.GPU, replace(sources, reclor=None))
+        runs_of(["init-peers"], Plan(Budget.GPU), replace(sources, reclor=None))
     assert needs(["reclor-main"], Budget.GPU) == (False, True)
     assert needs(["spider-main"], Budget.GPU) == (True, False)
     assert needs(["init-peers"], Budget.GPU) == (True, True)
@@ -131,17 +131,17 @@ def test_the_cost_is_what_was_measured(name: str, kind: type[SqlSpConfig | Readi
 
 
 def test_the_cost_of_what_is_there_is_not_left(sources: Sources) -> None:
-    run, *others = runs_of(["spider-batch"], Budget.GPU, sources)
+    run, *others = runs_of(["spider-batch"], Plan(Budget.GPU), sources)
     content = {"config": to_json(run.config), "seed": 1, "metrics": {"dev_exact": 1.0}, "wall_seconds": 1000.0}
-    before, after = (cost_of(["spider-batch"], Budget.GPU, found) for found in ([], [content]))
+    before, after = (cost_of(["spider-batch"], Plan(Budget.GPU), found) for found in ([], [content]))
     assert (before.runs, before.there, after.there) == (len(others) + 1, 0, 1)
     expected = expected_seconds(run.config)
     assert after.seconds == pytest.approx(before.seconds - expected + 1000)
     assert after.seconds_left == pytest.approx(before.seconds - expected)
-    assert cost_of(["spider-batch"], Budget.GPU, [], seeds=7).runs == 7 * len(
-        EXPERIMENTS["spider-batch"].cells(Budget.GPU)
+    assert cost_of(["spider-batch"], Plan(Budget.GPU), [], seeds=7).runs == 7 * len(
+        EXPERIMENTS["spider-batch"].cells(Plan(Budget.GPU))
     )
-    shared = cost_of(["spider-batch"], Budget.GPU, [{**content, "at_once": 4}])
+    shared = cost_of(["spider-batch"], Plan(Budget.GPU), [{**content, "at_once": 4}])
     assert shared.seconds == pytest.approx(after.seconds - 750)
 
 
@@ -251,7 +251,7 @@ def test_every_experiment_runs_on_a_cpu_and_once(tmp_path: Path, capsys: pytest.
     out, started = tmp_path / "out", time.process_time()
     command = ["reproduce", "all", "--budget", "smoke", "--out", str(out)]
     main([*command, "--budget-seconds", "0"])
-    count = len(planned(["all"], Budget.SMOKE))
+    count = len(planned(["all"], Plan(Budget.SMOKE)))
     assert f"{count} runs are left" in capsys.readouterr().out
     main(command)
     assert time.process_time() - started < 4 * 60
@@ -259,7 +259,7 @@ def test_every_experiment_runs_on_a_cpu_and_once(tmp_path: Path, capsys: pytest.
     files = {file: file.stat().st_mtime_ns for file in out.glob("*.json")}
     settled = Settled(read_results(out))
     for name, experiment in EXPERIMENTS.items():
-        for cell in experiment.cells(Budget.SMOKE):
+        for cell in experiment.cells(Plan(Budget.SMOKE)):
             config = replace(cell.config, encoder="random-bert")
             content = settled.find(config, 1, metric=metric_of(config))
             assert content is not None, f"{name} {cell.variant}"

@@ -1,15 +1,17 @@
 """What the tables of the paper are made of: cells, each some training runs that differ by their seed alone.
 
-An experiment is a function from a budget to its cells. The runner trains their configurations (`reproduce.py`), the
-report finds the results by the configurations again and sets them beside the paper's numbers (`report.py`); neither
-depends on how a file is called, so a run that belongs to two tables is trained once.
+An experiment is a function from a plan, which is how much time there is and which settings were chosen, to its cells.
+The runner trains their configurations (`reproduce.py`), the report finds the results by the configurations again and
+sets them beside the paper's numbers (`report.py`); neither depends on how a file is called, so a run that belongs to
+two tables is trained once.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Generic
 
-from dtfixup.fixup import NormPlacement, Warmup, strategy_named
+from dtfixup.experiments.settings import RECLOR, SPIDER, Choices, ReclorSettings, SettingsT, SpiderSettings
 from dtfixup.reading.presets import ReadingRunConfig
 from dtfixup.sql.presets import SqlSpConfig
 
@@ -25,7 +27,6 @@ TITLES = {
     "unscaled": "Xavier, no layer norms",
 }
 """What tables call the strategies."""
-_WARMUPS = {Warmup.NONE: 0.0, Warmup.SHORT: 0.02, Warmup.FULL: 0.1}
 
 
 class Budget(StrEnum):
@@ -37,6 +38,27 @@ class Budget(StrEnum):
     """Minutes on a GPU with the bundled encoder: what `results/` holds."""
     PAPER = "paper"
     """The paper's own configuration: RoBERTa-large, all its epochs and seeds."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What cells depend on."""
+
+    budget: Budget
+    spider: Choices[SpiderSettings] = SPIDER
+    reclor: Choices[ReclorSettings] = RECLOR
+
+
+@dataclass(frozen=True)
+class Tried(Generic[SettingsT]):
+    """One entry of a grid of tuning."""
+
+    strategy: str
+    layers: int
+    """As the paper counts."""
+    settings: SettingsT
+    config: RunConfig
+    """Of the first seed; evaluated on what is held out."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +91,7 @@ class Experiment:
     title: str
     reference: str
     """Where it stands in the paper, such as "Table 5, Spider"; "ours" where it does not."""
-    cells: Callable[[Budget], Sequence[Cell]]
+    cells: Callable[[Plan], Sequence[Cell]]
     remark: str = ""
     """What a reader must know beside the table, in a sentence or two."""
     gpu_remark: str = ""
@@ -88,20 +110,6 @@ def layers_at(budget: Budget, layers: int) -> int:
 def seeds_at(budget: Budget, seeds: int) -> int:
     """Runs of a cell that has so many on a GPU; the paper has five of all."""
     return {Budget.SMOKE: 1, Budget.PAPER: 5}.get(budget, seeds)
-
-
-def tuned_like(strategy: str) -> str:
-    """A strategy that was tuned: DT-Fixup in place of those without layer norms, else the standard.
-
-    >>> tuned_like("rezero"), tuned_like("admin")
-    ('dt-fixup', 'standard')
-    """
-    return "dt-fixup" if strategy_named(strategy).norm is NormPlacement.NONE else "standard"
-
-
-def usual_warmup(strategy: str) -> float:
-    """What a strategy's authors ask for, as a share of the updates."""
-    return _WARMUPS[strategy_named(strategy).warmup]
 
 
 def metric_of(config: RunConfig) -> str:

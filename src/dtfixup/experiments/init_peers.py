@@ -1,10 +1,10 @@
 """Ours: every strategy of the library at N = 8 and 24, on both tasks.
 
 Strategies with layer norms have what won their own tuning. T-Fixup, ReZero and Xavier, which have none, are trained
-with what was tuned for DT-Fixup (`spider.chosen`, `reclor_cells.settings_of`).
+with what was tuned for DT-Fixup (`settings.Choices`).
 """
 
-from dtfixup.experiments.cells import TITLES, Budget, Cell, Experiment, seeds_at
+from dtfixup.experiments.cells import TITLES, Cell, Experiment, Plan, seeds_at
 from dtfixup.experiments.reclor_cells import configure as configure_reading
 from dtfixup.experiments.spider import depth_cell
 from dtfixup.fixup import STRATEGIES
@@ -12,7 +12,7 @@ from dtfixup.fixup import STRATEGIES
 _DEPTHS = (24, 8)
 
 
-def peer_cells(budget: Budget) -> list[Cell]:
+def peer_cells(plan: Plan) -> list[Cell]:
     """Both tasks, the deep stacks first."""
     return [
         cell
@@ -20,15 +20,15 @@ def peer_cells(budget: Budget) -> list[Cell]:
         for strategy in STRATEGIES
         for cell in (
             depth_cell(
-                budget, strategy, layers, 2 if layers == _DEPTHS[0] else 1,
+                plan, strategy, layers, 2 if layers == _DEPTHS[0] else 1,
                 column=f"Spider, N = {layers}", variant=f"spider-{strategy}-n{layers}",
             ),
             Cell(
                 TITLES[strategy],
                 f"ReClor, N = {layers}",
                 f"reclor-{strategy}-n{layers}",
-                configure_reading(budget, strategy, layers, ablation=True),
-                seeds_at(budget, 1),
+                configure_reading(plan, strategy, layers, ablation=True),
+                seeds_at(plan.budget, 1),
             ),
         )
     ]  # fmt: skip
@@ -39,7 +39,7 @@ PEERS = Experiment(
     "Both tasks: every way to make new layers trainable",
     "ours",
     peer_cells,
-    gpu_remark="DT-Fixup, standard, pre-LN, Admin and DeepNorm were tuned with MiniLM, the last two by three learning "
+    gpu_remark="DT-Fixup, standard, pre-LN, Admin and DeepNorm were tuned, the last two by three learning "
     "rates at N = 24, with the warm-up that their authors ask for; on ReClor also by dropout and warm-up. "
     "T-Fixup, ReZero and Xavier have the settings of DT-Fixup, but no limit between layers.",
 )

@@ -7,7 +7,7 @@ them as well. With the second alone a layer may add so much that, shortened, nea
 
 from dataclasses import replace
 
-from dtfixup.experiments.cells import Budget, Cell, Experiment, seeds_at
+from dtfixup.experiments.cells import Cell, Experiment, Plan, seeds_at
 from dtfixup.experiments.spider import configure
 from dtfixup.sql.presets import minilm
 
@@ -20,12 +20,12 @@ _ROWS = {
 }
 
 
-def limit_cells(budget: Budget) -> list[Cell]:
+def limit_cells(plan: Plan) -> list[Cell]:
     """A cell of each row."""
-    cells, start = [], configure(budget, "dt-fixup", _LAYERS)
+    cells, start = [], configure(plan, "dt-fixup", _LAYERS)
     for row, (name, stream, added) in _ROWS.items():
         config = replace(start, model=replace(start.model, stream_limit=stream, added_limit=added))
-        cells.append(Cell(row, f"N = {_LAYERS}", f"{name}-n{_LAYERS}", config, seeds_at(budget, 2)))
+        cells.append(Cell(row, f"N = {_LAYERS}", f"{name}-n{_LAYERS}", config, seeds_at(plan.budget, 2)))
     return cells
 
 

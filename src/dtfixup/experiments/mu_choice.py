@@ -8,7 +8,7 @@ let go, all of them are trained without it, too.
 
 from dataclasses import replace
 
-from dtfixup.experiments.cells import Budget, Cell, Experiment, seeds_at
+from dtfixup.experiments.cells import Cell, Experiment, Plan, seeds_at
 from dtfixup.experiments.spider import configure
 from dtfixup.fixup import MuChoice
 
@@ -22,9 +22,9 @@ _ROWS = {
 }
 
 
-def mu_cells(budget: Budget) -> list[Cell]:
+def mu_cells(plan: Plan) -> list[Cell]:
     """Every choice, with the limit of the preset and without one."""
-    start = configure(budget, "dt-fixup", _LAYERS)
+    start = configure(plan, "dt-fixup", _LAYERS)
     limits = {"no limit": 0.0} if not start.model.stream_limit else {"limit": start.model.stream_limit, "no limit": 0.0}
     return [
         Cell(
@@ -32,7 +32,7 @@ def mu_cells(budget: Budget) -> list[Cell]:
             f"limit {limit:g} x the largest norm" if limit else "no limit",
             f"{name}-{kind.replace(' ', '-')}",
             replace(start, mu=choice, model=replace(start.model, stream_limit=limit)),
-            seeds_at(budget, 2 if limit else 1),
+            seeds_at(plan.budget, 2 if limit else 1),
         )
         for kind, limit in limits.items()
         for choice, (row, name) in _ROWS.items()

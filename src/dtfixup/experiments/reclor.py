@@ -2,10 +2,10 @@
 
 In: examples, and a configuration to start from. Out: lists of `Run`s for `sweep.run_sweep`. `main` compares no new
 layers, standard layers and DT-Fixup layers, `depth` the strategies at several depths; both evaluate on val. `tune`
-tries learning rates, dropout and warm-up on training examples that are held out; what was chosen is the table `CHOSEN`.
+tries learning rates, dropout and warm-up on training examples that are held out; what it chose is `settings.RECLOR`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import product
@@ -13,15 +13,13 @@ from pathlib import Path
 
 from rich.console import Console
 
-from dtfixup.experiments.cells import usual_warmup
 from dtfixup.experiments.provenance import RESULT
 from dtfixup.experiments.reading_run import ReadingSource, train_reading
+from dtfixup.experiments.settings import NO_LAYERS, RECLOR, ReclorSettings, usual_warmup
 from dtfixup.experiments.sweep import Content, Run
 from dtfixup.files import read_json
 from dtfixup.reading.presets import ReadingRunConfig, minilm
 
-NO_LAYERS = "no new layers"
-"""In place of a strategy: the linear layer on the encoder itself."""
 MAIN, DEPTH, TUNE = "reclor-main", "reclor-depth", "reclor-tune"
 DEPTHS = (4, 8, 16, 24)
 TUNE_SEED, HELD_OUT = 1, 0.1
@@ -38,74 +36,43 @@ class Part(StrEnum):
     """Main and depth: what is published. Tuning comes before it."""
 
 
-@dataclass(frozen=True)
-class Settings:
-    """What is tuned; the defaults are where tuning began."""
-
-    learning_rate: float = 3e-4
-    """Of the new layers and the linear layer."""
-    encoder_rate: float = 3e-5
-    """Of the encoder."""
-    dropout: float = 0.4
-    """On the stack's input."""
-    warmup: float = 0.0
-    """Share of the updates in which the rate rises. Fine-tuning with layer norms has a tenth as a rule."""
-
-
-CHOSEN: Mapping[str, Mapping[int, Settings]] = {
-    NO_LAYERS: {0: Settings(warmup=0.1)},
-    "standard": {
-        4: Settings(6e-4, warmup=0.1),
-        8: Settings(1e-4, warmup=0.1),
-        16: Settings(3e-5, warmup=0.1),
-        24: Settings(1e-5, warmup=0.1),
-    },
-    "pre-ln": {4: Settings(1e-4, warmup=0.1)},
-    "admin": {4: Settings(1e-4, warmup=0.3)},
-    "deepnorm": {4: Settings(3e-5, warmup=0.02)},
-    "dt-fixup": {4: Settings(1e-4)},
-}
-"""For each strategy, from which depth on to train with which settings: the best of its grid."""
-
 _RATES = (1e-4, 3e-4, 6e-4)
 _ADMIN, _DEEPNORM = usual_warmup("admin"), usual_warmup("deepnorm")
 
 
-def _at_rates(*rates: float, warmup: float = 0.1) -> list[Settings]:
-    return [Settings(rate, warmup=warmup) for rate in rates]
+def _at_rates(*rates: float, warmup: float = 0.1) -> list[ReclorSettings]:
+    return [ReclorSettings(rate, warmup=warmup) for rate in rates]
 
 
-def _beside(best: Settings, longer: float) -> list[Settings]:
+def _beside(best: ReclorSettings, longer: float) -> list[ReclorSettings]:
     """Less dropout, and a longer warm-up, at the best of some rates."""
     return [replace(best, dropout=0.1), replace(best, warmup=longer)]
 
 
-GRID: Sequence[tuple[str, int, Sequence[Settings]]] = (
-    (NO_LAYERS, 0, [Settings(encoder_rate=rate, warmup=0.1) for rate in (1e-5, 3e-5, 1e-4)]),
-    ("dt-fixup", 4, [Settings(rate, dropout=dropout) for rate, dropout in product(_RATES, (0.1, 0.4))]),
+GRID: Sequence[tuple[str, int, Sequence[ReclorSettings]]] = (
+    (NO_LAYERS, 0, [ReclorSettings(encoder_rate=rate, warmup=0.1) for rate in (1e-5, 3e-5, 1e-4)]),
+    ("dt-fixup", 4, [ReclorSettings(rate, dropout=dropout) for rate, dropout in product(_RATES, (0.1, 0.4))]),
     (
         "standard",
         4,
         [
-            *(Settings(rate, dropout=dropout, warmup=0.1) for rate, dropout in product(_RATES, (0.1, 0.4))),
-            Settings(warmup=0.3),
+            *(ReclorSettings(rate, dropout=dropout, warmup=0.1) for rate, dropout in product(_RATES, (0.1, 0.4))),
+            ReclorSettings(warmup=0.3),
         ],
     ),
     ("standard", 8, _at_rates(1e-4, 3e-4)),
-    ("dt-fixup", 16, [Settings(rate) for rate in _RATES]),
+    ("dt-fixup", 16, [ReclorSettings(rate) for rate in _RATES]),
     ("standard", 16, _at_rates(3e-5, 1e-4, 3e-4)),
     ("pre-ln", 16, _at_rates(*_RATES)),
     ("standard", 24, _at_rates(1e-5, 3e-5)),
-    ("admin", 24, [*_at_rates(3e-5, 1e-4, 3e-4, warmup=_ADMIN), *_beside(Settings(1e-4, warmup=_ADMIN), 0.3)]),
-    ("deepnorm", 24, [*_at_rates(3e-5, 1e-4, 3e-4, warmup=_DEEPNORM), *_beside(Settings(3e-5, warmup=_DEEPNORM), 0.1)]),
+    ("admin", 24, [*_at_rates(3e-5, 1e-4, 3e-4, warmup=_ADMIN), *_beside(ReclorSettings(1e-4, warmup=_ADMIN), 0.3)]),
+    (
+        "deepnorm",
+        24,
+        [*_at_rates(3e-5, 1e-4, 3e-4, warmup=_DEEPNORM), *_beside(ReclorSettings(3e-5, warmup=_DEEPNORM), 0.1)],
+    ),
 )
 """Strategy, depth, and the settings to try: the deep ones apart, because what trains 4 layers may break 16."""
-
-
-def chosen(strategy: str, layers: int) -> Settings:
-    """The settings of the largest depth in the table that is not larger than this one."""
-    known = CHOSEN[strategy]
-    return known[max((depth for depth in known if depth <= layers), default=min(known))]
 
 
 def runs_of(
@@ -163,7 +130,7 @@ class _Maker:
         """Table 4."""
         variants = [(NO_LAYERS, 0), ("standard", 4), ("dt-fixup", 4)]
         return [
-            self._run(MAIN, strategy, layers, chosen(strategy, layers), seed)
+            self._run(MAIN, strategy, layers, RECLOR.of(strategy, layers), seed)
             for seed in range(1, (seeds or 5) + 1)
             for strategy, layers in variants
         ]
@@ -173,7 +140,7 @@ class _Maker:
         variants = [(strategy, layers, seeds or 3) for layers in DEPTHS for strategy in ("standard", "dt-fixup")]
         variants += [("pre-ln", layers, seeds or 2) for layers in (16, 24)]
         return [
-            self._run(DEPTH, strategy, layers, chosen(strategy, layers), seed)
+            self._run(DEPTH, strategy, layers, RECLOR.of(strategy, layers), seed)
             for seed in range(1, max(count for _, _, count in variants) + 1)
             for strategy, layers, count in variants
             if seed <= count
@@ -189,7 +156,7 @@ class _Maker:
             for settings in grid
         ]
 
-    def _run(self, experiment: str, strategy: str, layers: int, settings: Settings, seed: int) -> Run:
+    def _run(self, experiment: str, strategy: str, layers: int, settings: ReclorSettings, seed: int) -> Run:
         config = configure(self.base, strategy, layers, settings, seed, len(self.source.data.train))
         variant = variant_of(strategy, layers, settings if experiment == TUNE else None)
         return Run(
@@ -206,7 +173,7 @@ class _Maker:
 
 
 def configure(
-    base: ReadingRunConfig, strategy: str, layers: int, settings: Settings, seed: int, examples: int
+    base: ReadingRunConfig, strategy: str, layers: int, settings: ReclorSettings, seed: int, examples: int
 ) -> ReadingRunConfig:
     """The configuration of one run on so many training examples."""
     training = base.training
@@ -225,10 +192,10 @@ def configure(
     )
 
 
-def variant_of(strategy: str, layers: int, settings: Settings | None = None) -> str:
+def variant_of(strategy: str, layers: int, settings: ReclorSettings | None = None) -> str:
     """What files call a strategy at a depth, and the settings where they are what differs.
 
-    >>> variant_of("standard", 4, Settings(warmup=0.1)), variant_of(NO_LAYERS, 0)
+    >>> variant_of("standard", 4, ReclorSettings(warmup=0.1)), variant_of(NO_LAYERS, 0)
     ('standard-n4-lr3e-4-enc3e-5-drop0.4-warm0.1', 'no-new-layers')
     """
     name = strategy.replace(" ", "-") if strategy == NO_LAYERS else f"{strategy}-n{layers}"

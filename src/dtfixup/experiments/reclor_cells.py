@@ -5,25 +5,14 @@ The settings are those of `reclor.py`, so that its runs and these are the same.
 
 from dataclasses import replace
 
-from dtfixup.experiments.cells import TITLES, Budget, Cell, Experiment, layers_at, seeds_at, tuned_like, usual_warmup
-from dtfixup.experiments.reclor import (
-    CHOSEN,
-    DEPTH,
-    DEPTHS,
-    GRID,
-    HELD_OUT,
-    MAIN,
-    NO_LAYERS,
-    TUNE,
-    Settings,
-    chosen,
-    variant_of,
-)
+from dtfixup.experiments.cells import TITLES, Budget, Cell, Experiment, Plan, Tried, layers_at, seeds_at
+from dtfixup.experiments.reclor import DEPTH, DEPTHS, GRID, HELD_OUT, MAIN, TUNE, variant_of
 from dtfixup.experiments.reclor import configure as configure_on
+from dtfixup.experiments.settings import NO_LAYERS, ReclorSettings
 from dtfixup.reading.presets import ReadingRunConfig, minilm, paper, smoke
 
 _EXAMPLES = {Budget.SMOKE: 16, Budget.GPU: 4638, Budget.PAPER: 4638}
-_PAPER = Settings(encoder_rate=1e-5)  # appendix D
+_PAPER = ReclorSettings(encoder_rate=1e-5)  # appendix D
 _PAPER_DEPTH_RATE = 1e-4  # "for all models in our ablation study"
 _PAPER_DEPTH = {
     ("standard", 4): "64.05 ± 0.44",
@@ -36,15 +25,16 @@ _PAPER_DEPTH = {
 
 
 def configure(
-    budget: Budget, strategy: str, layers: int, settings: Settings | None = None, *, ablation: bool = False
+    plan: Plan, strategy: str, layers: int, settings: ReclorSettings | None = None, *, ablation: bool = False
 ) -> ReadingRunConfig:
     """The configuration of a run's first seed; the paper has a lower rate in its ablation study."""
+    budget = plan.budget
     start = {Budget.SMOKE: smoke, Budget.GPU: minilm, Budget.PAPER: paper}[budget]()
     if budget is Budget.SMOKE:
         start = replace(start, training=replace(start.training, epochs=1))
     if settings is None:
-        settings = settings_of(strategy, layers)
-        if budget is Budget.PAPER:
+        settings = plan.reclor.of(strategy, layers)
+        if budget is Budget.PAPER and not plan.reclor.is_of_here(strategy):
             rate = _PAPER_DEPTH_RATE if ablation else _PAPER.learning_rate
             settings = replace(_PAPER, learning_rate=rate, warmup=settings.warmup)
     depth = layers_at(budget, layers) if layers else 0
@@ -52,14 +42,7 @@ def configure(
     return config if start.encoder_factor else replace(config, encoder_factor=0.0)
 
 
-def settings_of(strategy: str, layers: int) -> Settings:
-    """As `spider.chosen`: those that were tuned, or of the one that is like it, with the warm-up that is asked for."""
-    if strategy in CHOSEN:
-        return chosen(strategy, layers)
-    return replace(chosen(tuned_like(strategy), layers), warmup=usual_warmup(strategy))
-
-
-def main_cells(budget: Budget) -> list[Cell]:
+def main_cells(plan: Plan) -> list[Cell]:
     """Table 4."""
     rows = [
         ("no extra layers", NO_LAYERS, 0, "63.6"),
@@ -71,15 +54,15 @@ def main_cells(budget: Budget) -> list[Cell]:
             row,
             "accuracy",
             variant_of(strategy, layers),
-            configure(budget, strategy, layers),
-            seeds_at(budget, 5),
+            configure(plan, strategy, layers),
+            seeds_at(plan.budget, 5),
             number,
         )
         for row, strategy, layers, number in rows
     ]
 
 
-def depth_cells(budget: Budget) -> list[Cell]:
+def depth_cells(plan: Plan) -> list[Cell]:
     """Table 5, ReClor, one depth more, and pre-LN beside it."""
     places = [(strategy, layers, 3) for layers in DEPTHS for strategy in ("standard", "dt-fixup")]
     places += [("pre-ln", layers, 2) for layers in (16, 24)]
@@ -88,28 +71,36 @@ def depth_cells(budget: Budget) -> list[Cell]:
             TITLES[strategy],
             f"N = {layers}",
             variant_of(strategy, layers),
-            configure(budget, strategy, layers, ablation=True),
-            seeds_at(budget, seeds),
+            configure(plan, strategy, layers, ablation=True),
+            seeds_at(plan.budget, seeds),
             _PAPER_DEPTH.get((strategy, layers), ""),
         )
         for strategy, layers, seeds in places
     ]
 
 
-def tune_cells(budget: Budget) -> list[Cell]:
+def tried(budget: Budget) -> list[Tried[ReclorSettings]]:
     """The grids of `reclor.py`, on held-out training examples; a smoke run tries two of each."""
-    few = slice(2 if budget is Budget.SMOKE else None)
-    return [_tune_cell(budget, strategy, layers, settings) for strategy, layers, grid in GRID for settings in grid[few]]
+    plan, few = Plan(budget), slice(2 if budget is Budget.SMOKE else None)
+    found = []
+    for strategy, layers, grid in GRID:
+        for settings in grid[few]:
+            config = replace(configure(plan, strategy, layers, settings), hold_out=HELD_OUT)
+            found.append(Tried(strategy, layers, settings, config))
+    return found
 
 
-def _tune_cell(budget: Budget, strategy: str, layers: int, settings: Settings) -> Cell:
-    rates = f"rate {settings.learning_rate:g}, encoder {settings.encoder_rate:g}"
-    row = f"{rates}, dropout {settings.dropout:g}, warm-up {settings.warmup:g}"
-    column = f"{TITLES[strategy]}, N = {layers}" if layers else "no extra layers"
-    config = configure(budget, strategy, layers, settings)
-    is_chosen = budget is Budget.GPU and config == configure(budget, strategy, layers)
-    held_out, variant = replace(config, hold_out=HELD_OUT), variant_of(strategy, layers, settings)
-    return Cell(row, column, variant, held_out, seeds=1, is_chosen=is_chosen)
+def tune_cells(plan: Plan) -> list[Cell]:
+    """All that is tried, one run each."""
+    return [_tune_cell(plan, each) for each in tried(plan.budget)]
+
+
+def _tune_cell(plan: Plan, each: Tried[ReclorSettings]) -> Cell:
+    column = f"{TITLES[each.strategy]}, N = {each.layers}" if each.layers else "no extra layers"
+    variant = variant_of(each.strategy, each.layers, each.settings)
+    own = replace(configure(plan, each.strategy, each.layers), hold_out=HELD_OUT)
+    is_chosen = plan.budget is not Budget.SMOKE and each.config == own
+    return Cell(str(each.settings), column, variant, each.config, seeds=1, is_chosen=is_chosen)
 
 
 RECLOR_MAIN = Experiment(

@@ -4,13 +4,10 @@ In: a folder of files that `sweep.run_sweep` wrote. Out: for each strategy and d
 the seeds, and how many runs failed to leave chance; for tuning each setting's held-out accuracy; as tables for the
 screen, as Markdown, and as pictures.
 
-A run has failed to leave chance if its accuracy at the end is not more than three standard errors above chance (for 500
-questions with four options: 30.8 %), or if its loss is that of equal probabilities: such a stack gives every question
-the same states, and which option is ahead by next to nothing is no answer. A run that diverged has failed too, and
-counts as chance in the mean.
+Which runs have failed to leave chance, `chance.py` says. One that diverged has failed too, and counts as chance in the
+mean.
 """
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,17 +18,17 @@ from rich.console import Console
 from rich.table import Table
 
 from dtfixup.errors import DataError
+from dtfixup.experiments.chance import ERRORS, chance_limit, is_at_chance
 from dtfixup.experiments.curves import DepthLine, draw_depths, draw_panels
-from dtfixup.experiments.reclor import DEPTH, MAIN, NO_LAYERS, TUNE
+from dtfixup.experiments.reclor import DEPTH, MAIN, TUNE
 from dtfixup.experiments.run_identity import known_by
+from dtfixup.experiments.settings import NO_LAYERS
 from dtfixup.experiments.sweep import Content, State, read_sweep, result_file
 from dtfixup.files import write_atomically
 from dtfixup.reading.presets import ReadingRunConfig
 from dtfixup.training.config import from_json
 
 _ORDER = (NO_LAYERS, "standard", "pre-ln", "admin", "deepnorm", "dt-fixup")
-_ERRORS = 3.0  # standard errors above chance that are no luck
-_SAME_LOSS = 0.002  # the nearest that a run which says anything comes to the loss of equal probabilities
 _HEADINGS = ("new layers", "strategy", "accuracy, %", "new contexts", "at chance", "s", "rate", "dropout", "warm-up")
 _ON_SCREEN = 6  # columns that eighty letters have room for
 
@@ -85,7 +82,7 @@ class Summary:
         return (
             f"Encoder {self.encoder}, {self.epochs} epochs, {self.questions} questions of val, after the last epoch; "
             f"mean ± standard deviation over the seeds. At chance: not above {self.limit:.1f} %, which is chance "
-            f"({self.chance:.0f} %) and {_ERRORS:.0f} standard errors, or the loss of equal probabilities, or "
+            f"({self.chance:.0f} %) and {ERRORS:.0f} standard errors, or the loss of equal probabilities, or "
             "diverged, which counts as chance in the mean. New contexts: over questions whose passage is in no "
             "training example. s: seconds of training."
         )
@@ -133,29 +130,6 @@ def summarise(contents: Iterable[Content]) -> Summary:
     cells = tuple(_cell(groups[key], chance) for key in sorted(groups))
     config = finished[0]["config"]
     return Summary(cells, chance, limit, questions, config["encoder"], config["training"]["epochs"])
-
-
-def chance_limit(chance: float, questions: int) -> float:
-    """The highest accuracy that is taken for chance.
-
-    >>> round(chance_limit(25.0, 500), 1)
-    30.8
-    """
-    share = chance / 100
-    return chance + 100 * _ERRORS * math.sqrt(share * (1 - share) / questions)
-
-
-def is_at_chance(metrics: Mapping[str, float], split: str) -> bool:
-    """Whether a run to the end has failed to leave chance.
-
-    >>> at_end = {"chance": 25.0, "evaluated_examples": 500, "val_accuracy": 36.0}
-    >>> is_at_chance({**at_end, "val_loss": 1.3863}, "val"), is_at_chance({**at_end, "val_loss": 2.9}, "val")
-    (True, False)
-    """
-    is_silent = abs(metrics.get(f"{split}_loss", math.inf) - math.log(100 / metrics["chance"])) < _SAME_LOSS
-    return is_silent or metrics[f"{split}_accuracy"] <= chance_limit(
-        metrics["chance"], int(metrics["evaluated_examples"])
-    )
 
 
 def tune_rows(contents: Iterable[Content]) -> list[tuple[str, ...]]:

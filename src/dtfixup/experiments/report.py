@@ -34,6 +34,7 @@ from dtfixup.experiments.result_files import Results, read_results
 from dtfixup.experiments.spider import is_usual
 from dtfixup.experiments.spider_depth import error_cells
 from dtfixup.experiments.spider_errors import NAME as ERRORS
+from dtfixup.experiments.tuning import plan_of, told
 from dtfixup.files import write_atomically
 from dtfixup.sql.dataset import Dataset
 
@@ -118,14 +119,15 @@ def assemble(
 ) -> Report:
     """All sections."""
     encoder = None if is_usual(encoder, budget) else encoder
+    plan = plan_of(budget, [file.content for file in results.files], encoder)
     found = {
-        name: results_of([_on(encoder, cell) for cell in experiments[name].cells(budget)], results)
+        name: results_of([_on(encoder, cell) for cell in experiments[name].cells(plan)], results)
         for name in sorted(experiments, key=_place)
     }
     sections = []
     if agreement is not None and agreement.exists():
         sections.append(_agreement(agreement))
-    models = results_of([_on(encoder, cell) for cell in error_cells(budget)], results)
+    models = results_of([_on(encoder, cell) for cell in error_cells(plan)], results)
     blocks, count = error_blocks(results, models, budget, dataset, beams)
     for name in found:
         section = experiment_section(experiments[name], found[name], budget, encoder)
@@ -137,7 +139,8 @@ def assemble(
     there, planned = progress(each for cells in found.values() for each in cells)
     origin = f"Made by dtfixup report from {len(results.files)} result files; code {commit()}."
     lead = _LEADS[budget] if encoder is None or budget is Budget.SMOKE else _other_lead(encoder, budget)
-    return Report(_TITLE, _LEAD + lead, there, planned, tuple(sections), origin)
+    lead = " ".join(filter(None, (_LEAD.strip(), lead, told(plan, encoder))))
+    return Report(_TITLE, lead, there, planned, tuple(sections), origin)
 
 
 def _other_lead(encoder: str, budget: Budget) -> str:

@@ -1,7 +1,7 @@
 """Cells of an experiment and the result files of a folder → a table with the paper's numbers beside ours.
 
 A mean is over the seeds, with the standard deviation of a sample. A run has failed if it diverged, on ReClor did not
-leave chance (`reclor_table.py`), or on Spider collapsed: it reached its end far below what two layers have. On ReClor
+leave chance (`chance.py`), or on Spider collapsed: it reached its end far below what two layers have. On ReClor
 a diverged run counts as chance in the mean, as in its own table. On Spider there is no such value, and a mean of runs
 that train and runs that do not is of neither: where a cell has both, all runs stand there, one by one.
 """
@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from statistics import fmean, stdev
 
 from dtfixup.experiments.cells import Cell, RunConfig, metric_of
-from dtfixup.experiments.reclor_table import is_at_chance
+from dtfixup.experiments.chance import is_at_chance
 from dtfixup.experiments.report_document import Entry, Kind, Table, labels
 from dtfixup.experiments.result_files import ResultFile, Results
 from dtfixup.experiments.run_identity import State, known_by
+from dtfixup.experiments.settings import NO_LAYERS
 from dtfixup.sql.presets import SqlSpConfig
 
 NOT_YET = "not run yet"
@@ -228,8 +229,6 @@ def unique(texts: Iterable[str]) -> list[str]:
 
 def line_name(config: RunConfig) -> str:
     """What a picture calls the runs of a configuration; `NO_LAYERS` without new layers."""
-    from dtfixup.experiments.reclor import NO_LAYERS
-
     return config.model.strategy if config.model.layers else NO_LAYERS
 
 

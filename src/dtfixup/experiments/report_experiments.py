@@ -14,7 +14,6 @@ from dtfixup.experiments import figures
 from dtfixup.experiments.cells import Budget, Experiment, RunConfig
 from dtfixup.experiments.curves import COLOURS, Band, Curve, DepthLine, band_of, curve_of, depth_figure, panels_figure
 from dtfixup.experiments.paper_numbers import BESIDE, LEVELS, SCHEDULE, TABLE_1, TABLE_3_OURS, PaperTable
-from dtfixup.experiments.reclor import NO_LAYERS
 from dtfixup.experiments.report_cells import (
     RECLOR_CHANCE,
     SPIDER_COLLAPSED,
@@ -43,6 +42,7 @@ from dtfixup.experiments.report_document import (
 from dtfixup.experiments.report_measured import level_entry, metric_at, tune_table
 from dtfixup.experiments.result_files import shortly
 from dtfixup.experiments.run_identity import State
+from dtfixup.experiments.settings import NO_LAYERS
 from dtfixup.experiments.spider_curves import LEVEL, epochs_to
 from dtfixup.sql.presets import SqlSpConfig
 

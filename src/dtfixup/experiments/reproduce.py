@@ -1,18 +1,22 @@
 """Every table and figure of the paper, and ours: names → training runs.
 
-In: names of experiments, a budget, and where the data are. Out: `Run`s for `sweep.run_sweep` or `cluster.run_on_ray`,
+In: names of experiments, a plan, and where the data are. Out: `Run`s for `sweep.run_sweep` or `cluster.run_on_ray`,
 first seed first, so that a sweep that ends early has something of everything. A run that several experiments have is
-there once, under the name of the first that has it, whichever was asked for. Runs on a bare GPU box.
+there once, under the name of the first that has it, whichever was asked for. `train_in_parts` trains tuning before what
+is trained with what it chose. Runs on a bare GPU box.
 """
 
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
+from rich import get_console
+
 from dtfixup.encoders import encoder_sha256
 from dtfixup.errors import ConfigError
-from dtfixup.experiments.cells import Budget, Cell, Experiment, RunConfig, metric_of
+from dtfixup.experiments.cells import Budget, Cell, Experiment, Plan, RunConfig, metric_of
 from dtfixup.experiments.cost import expected_seconds
 from dtfixup.experiments.init_peers import PEERS
 from dtfixup.experiments.limits import LIMITS
@@ -20,7 +24,7 @@ from dtfixup.experiments.mu_choice import MU
 from dtfixup.experiments.reading_run import ReadingSource
 from dtfixup.experiments.reclor import TrainReading
 from dtfixup.experiments.reclor_cells import RECLOR_DEPTH, RECLOR_MAIN, RECLOR_TUNE
-from dtfixup.experiments.run_identity import Content, Settled, device_seconds, encoder_name, known_by
+from dtfixup.experiments.run_identity import SETTLED, Content, Settled, device_seconds, encoder_name, known_by
 from dtfixup.experiments.runs import Run
 from dtfixup.experiments.spider import TrainSpider, is_usual
 from dtfixup.experiments.spider_batch import BATCH
@@ -28,17 +32,19 @@ from dtfixup.experiments.spider_curves import FIGURE
 from dtfixup.experiments.spider_depth import DEPTH, ERRORS
 from dtfixup.experiments.spider_main import HARDNESS, MAIN
 from dtfixup.experiments.spider_tune import TUNE
+from dtfixup.experiments.sweep import Outcome, read_results
+from dtfixup.experiments.tuning import plan_of, told, winners
 from dtfixup.sql.prepared import open_prepared
 from dtfixup.sql.presets import SqlSpConfig
 
-EVERYTHING = "all"
+EVERYTHING, TUNING = "all", "tune"
 _ORDER = (
     DEPTH, MAIN, HARDNESS, FIGURE, BATCH, ERRORS, RECLOR_MAIN, RECLOR_DEPTH, PEERS, MU, LIMITS, TUNE,
     RECLOR_TUNE,
 )  # fmt: skip
 EXPERIMENTS: Mapping[str, Experiment] = {experiment.name: experiment for experiment in _ORDER}
 """By name."""
-GROUPS: Mapping[str, Sequence[str]] = {EVERYTHING: tuple(EXPERIMENTS), "tune": (TUNE.name, RECLOR_TUNE.name)}
+GROUPS: Mapping[str, Sequence[str]] = {EVERYTHING: tuple(EXPERIMENTS), TUNING: (TUNE.name, RECLOR_TUNE.name)}
 """Names that stand for several."""
 
 
@@ -99,7 +105,7 @@ def named(names: Iterable[str]) -> list[Experiment]:
 
 def runs_of(
     names: Iterable[str],
-    budget: Budget,
+    plan: Plan,
     sources: Sources,
     *,
     seeds: int | None = None,
@@ -109,16 +115,75 @@ def runs_of(
 
     Args:
         names: of experiments.
-        budget: how much time they may take.
+        plan: how much time they may take, and which settings were chosen.
         sources: data and encoder.
         seeds: of every cell, instead of its own number.
         command: what the result files say they were made by.
     """
     runs = []
-    for seed, experiment, cell in planned(names, budget, seeds):
-        config, label = sources.with_encoder(cell.config_of(seed)), label_of(experiment, budget, sources.encoder)
+    for seed, experiment, cell in planned(names, plan, seeds):
+        config, label = sources.with_encoder(cell.config_of(seed)), label_of(experiment, plan.budget, sources.encoder)
         runs.append(_run(label, cell.variant, config, seed, sources, command))
     return runs
+
+
+def parts_of(names: Iterable[str], budget: Budget) -> list[list[str]]:
+    """The experiments in the order that they are trained: tuning first, since it chooses the settings of the others.
+
+    >>> parts_of(["spider-depth", "tune"], Budget.GPU)
+    [['spider-tune', 'reclor-tune'], ['spider-depth']]
+    >>> parts_of(["spider-depth", "tune"], Budget.SMOKE)
+    [['spider-depth', 'spider-tune', 'reclor-tune']]
+    """
+    wanted = [experiment.name for experiment in named(names)]
+    if budget is Budget.SMOKE:  # its tuning chooses nothing
+        return [wanted]
+    tuning = [name for name in wanted if name in GROUPS[TUNING]]
+    return [part for part in (tuning, [name for name in wanted if name not in tuning]) if part]
+
+
+def train_in_parts(
+    names: Iterable[str],
+    budget: Budget,
+    sources: Sources,
+    out: Path,
+    train: Callable[[list[Run], float | None], list[Outcome]],
+    *,
+    seeds: int | None = None,
+    command: str = "",
+    budget_seconds: float | None = None,
+) -> list[Outcome]:
+    """Train experiments, and say whose settings they have: tuning first, then the others with what it chose.
+
+    Args:
+        names: of experiments.
+        budget: how much time they may take.
+        sources: data and encoder.
+        out: folder of the result files.
+        train: trains the runs of a part, in so many seconds.
+        seeds: of every cell, instead of its own number.
+        command: what the result files say they were made by.
+        budget_seconds: as in `run_sweep`, for all parts together.
+    """
+    outcomes: list[Outcome] = []
+    say, started = get_console().print, time.monotonic()
+    for part in parts_of(names, budget):
+        if any(each.state not in SETTLED for each in outcomes):
+            say(
+                f"{', '.join(part)}: not begun, because tuning, which chooses the settings, has not ended. The same "
+                "command goes on with it; without tuning, runs have the settings there are.",
+                soft_wrap=True,
+            )
+            break
+        plan, is_tuning = plan_of(budget, read_results(out), sources.encoder), part[0] in GROUPS[TUNING]
+        if not is_tuning and (text := told(plan, sources.encoder)):
+            say(text, soft_wrap=True, highlight=False)
+        left = None if budget_seconds is None else max(0.0, budget_seconds - (time.monotonic() - started))
+        outcomes += train(runs_of(part, plan, sources, seeds=seeds, command=command), left)
+        if is_tuning:
+            for line in winners(plan_of(budget, read_results(out), sources.encoder)):
+                say(line, soft_wrap=True, highlight=False)
+    return outcomes
 
 
 def label_of(experiment: str, budget: Budget, encoder: str | None = None) -> str:
@@ -135,7 +200,7 @@ def label_of(experiment: str, budget: Budget, encoder: str | None = None) -> str
     return "-".join([*parts, encoder_name(encoder)])
 
 
-def planned(names: Iterable[str], budget: Budget, seeds: int | None = None) -> list[tuple[int, str, Cell]]:
+def planned(names: Iterable[str], plan: Plan, seeds: int | None = None) -> list[tuple[int, str, Cell]]:
     """Seed, experiment and cell of every run of some experiments, first seed first.
 
     What is trained the same is there once, in the cell of the first experiment of all that has it: files have the same
@@ -143,11 +208,11 @@ def planned(names: Iterable[str], budget: Budget, seeds: int | None = None) -> l
     """
     places: dict[str, tuple[str, Cell]] = {}
     for experiment in EXPERIMENTS.values():
-        for cell in experiment.cells(budget):
+        for cell in experiment.cells(plan):
             places.setdefault(known_by(cell.config), (experiment.name, cell))
     counts: dict[str, int] = {}
     for experiment in named(names):
-        for cell in experiment.cells(budget):
+        for cell in experiment.cells(plan):
             known = known_by(cell.config)
             counts[known] = max(counts.get(known, 0), seeds or cell.seeds)
     last = max(counts.values(), default=0)
@@ -168,7 +233,7 @@ class Cost:
 
 def cost_of(
     names: Iterable[str],
-    budget: Budget,
+    plan: Plan,
     contents: Iterable[Content],
     encoder: str | None = None,
     seeds: int | None = None,
@@ -176,7 +241,7 @@ def cost_of(
     """The cost of some experiments, given the result files there are; `seeds` as in `runs_of`."""
     settled, sources = Settled(contents), Sources(encoder=encoder)
     found, left = [], []
-    runs = planned(names, budget, seeds)
+    runs = planned(names, plan, seeds)
     for seed, _, cell in runs:
         config = sources.with_encoder(cell.config_of(seed))
         content = settled.find(config, seed, metric=metric_of(config))
@@ -212,5 +277,5 @@ def _run(experiment: str, variant: str, config: RunConfig, seed: int, sources: S
 
 def needs(names: Sequence[str], budget: Budget) -> tuple[bool, bool]:
     """Whether some of the experiments train on Spider, and whether some train on ReClor."""
-    is_sql = [isinstance(cell.config, SqlSpConfig) for _, _, cell in planned(names, budget, seeds=1)]
+    is_sql = [isinstance(cell.config, SqlSpConfig) for _, _, cell in planned(names, Plan(budget), seeds=1)]
     return any(is_sql), not all(is_sql)

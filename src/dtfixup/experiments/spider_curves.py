@@ -7,7 +7,7 @@ weights where one is kept.
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from dtfixup.experiments.cells import Budget, Cell, Experiment
+from dtfixup.experiments.cells import Cell, Experiment, Plan
 from dtfixup.experiments.spider import CURVE_EVERY, CURVES, depth_cell
 from dtfixup.experiments.spider_depth import SEEDS
 
@@ -15,9 +15,9 @@ LEVEL = 60.0
 """Exact match, in percent, that the curves are compared at."""
 
 
-def curve_cells(budget: Budget) -> list[Cell]:
+def curve_cells(plan: Plan) -> list[Cell]:
     """The depths that have three seeds."""
-    return [depth_cell(budget, strategy, layers, SEEDS[layers]) for strategy, layers in CURVES]
+    return [depth_cell(plan, strategy, layers, SEEDS[layers]) for strategy, layers in CURVES]
 
 
 def epochs_to(curve: Iterable[Mapping[str, Any]], level: float = LEVEL, metric: str = "exact") -> float | None:

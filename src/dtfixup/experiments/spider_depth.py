@@ -1,6 +1,6 @@
 """Table 5, Spider: standard layers against DT-Fixup at N = 2 to 32; and the three models of Table 7 among them."""
 
-from dtfixup.experiments.cells import Budget, Cell, Experiment
+from dtfixup.experiments.cells import Cell, Experiment, Plan
 from dtfixup.experiments.spider import depth_cell
 
 PAPER = {
@@ -16,19 +16,19 @@ SEEDS = {2: 3, 4: 2, 8: 3, 16: 2, 24: 3, 32: 2}
 _STRATEGIES = ("standard", "dt-fixup")
 
 
-def depth_cells(budget: Budget) -> list[Cell]:
+def depth_cells(plan: Plan) -> list[Cell]:
     """Table 5, Spider."""
     return [
-        depth_cell(budget, strategy, layers, SEEDS[layers], paper=number)
+        depth_cell(plan, strategy, layers, SEEDS[layers], paper=number)
         for layers, numbers in PAPER.items()
         for strategy, number in zip(_STRATEGIES, numbers, strict=True)
     ]
 
 
-def error_cells(budget: Budget) -> list[Cell]:
+def error_cells(plan: Plan) -> list[Cell]:
     """The models whose errors are looked at: the paper's Base, Shallow and Deep."""
     models = [("standard", 4), ("dt-fixup", 4), ("dt-fixup", 24)]
-    return [depth_cell(budget, strategy, layers, SEEDS[layers]) for strategy, layers in models]
+    return [depth_cell(plan, strategy, layers, SEEDS[layers]) for strategy, layers in models]
 
 
 DEPTH = Experiment(
@@ -37,8 +37,8 @@ DEPTH = Experiment(
     "Table 5, Spider",
     depth_cells,
     remark="By beam search, after the last epoch.",
-    gpu_remark="Learning rate, dropout and warm-up of each strategy were chosen with MiniLM, on training databases "
-    "that were held out (spider-tune).",
+    gpu_remark="Learning rate, dropout and warm-up of each strategy were chosen on training databases that were "
+    "held out (spider-tune).",
 )
 ERRORS = Experiment(
     "spider-errors",

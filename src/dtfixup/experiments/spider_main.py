@@ -3,33 +3,33 @@
 Table 3 is of the same kind: one model of ours, by the hardness of the questions.
 """
 
-from dtfixup.experiments.cells import Budget, Cell, Experiment, seeds_at
+from dtfixup.experiments.cells import Budget, Cell, Experiment, Plan, seeds_at
 from dtfixup.experiments.spider import configure, depth_cell, full
 
 _LONGER = 100 / 60  # the paper's epochs of the longer run and of the others
 _SHORT = 0.25  # of the epochs
 
 
-def main_cells(budget: Budget) -> list[Cell]:
+def main_cells(plan: Plan) -> list[Cell]:
     """Table 2, the rows of SQL-SP; the last is the best of ours, for table 1."""
-    longer = configure(budget, "standard", 8, epochs=_LONGER)
-    failing = configure(budget, "t-fixup", 24, epochs=1.0 if budget is Budget.PAPER else _SHORT)
+    longer = configure(plan, "standard", 8, epochs=_LONGER)
+    failing = configure(plan, "t-fixup", 24, epochs=1.0 if plan.budget is Budget.PAPER else _SHORT)
     column = "exact match"
     cells = [
-        depth_cell(budget, "standard", 8, 3, "66.9", row="SQL-SP, N = 8", column=column),
-        Cell("+ more epochs", column, "standard-n8-longer", longer, seeds_at(budget, 3), "69.2"),
-        depth_cell(budget, "dt-fixup", 8, 3, "73.5", row="+ DT-Fixup", column=column),
-        depth_cell(budget, "dt-fixup", 24, 3, "75.0", row="+ DT-Fixup, N = 24", column=column),
-        Cell("+ T-Fixup, N = 24", column, "t-fixup-n24-short", failing, seeds_at(budget, 5), "4 of 5 failed"),
+        depth_cell(plan, "standard", 8, 3, "66.9", row="SQL-SP, N = 8", column=column),
+        Cell("+ more epochs", column, "standard-n8-longer", longer, seeds_at(plan.budget, 3), "69.2"),
+        depth_cell(plan, "dt-fixup", 8, 3, "73.5", row="+ DT-Fixup", column=column),
+        depth_cell(plan, "dt-fixup", 24, 3, "75.0", row="+ DT-Fixup, N = 24", column=column),
+        Cell("+ T-Fixup, N = 24", column, "t-fixup-n24-short", failing, seeds_at(plan.budget, 5), "4 of 5 failed"),
     ]
-    if budget is Budget.GPU:  # elsewhere it is the fourth row itself
-        cells.append(Cell("+ DT-Fixup, N = 24, made-up examples too", column, "dt-fixup-n24-full", full(budget), 5))
+    if plan.budget is Budget.GPU:  # elsewhere it is the fourth row itself
+        cells.append(Cell("+ DT-Fixup, N = 24, made-up examples too", column, "dt-fixup-n24-full", full(plan), 5))
     return cells
 
 
-def hardness_cells(budget: Budget) -> list[Cell]:
+def hardness_cells(plan: Plan) -> list[Cell]:
     """Table 3: the best of ours."""
-    config, seeds = full(budget), seeds_at(budget, 5)
+    config, seeds = full(plan), seeds_at(plan.budget, 5)
     return [Cell("DT-Fixup", "N = 24", "dt-fixup-n24-full", config, seeds, "91.9 / 80.9 / 60.3 / 48.8 / 75.0")]
 
 

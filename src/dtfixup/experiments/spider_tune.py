@@ -7,7 +7,7 @@ with layer norms have grids of their own over learning rate, dropout and warm-up
 that won for DT-Fixup, so that these are nobody's alone. Pre-LN was best at the highest rate of its grid, so a higher
 one follows, and all that won for DT-Fixup. 16 standard layers have only what won at 8 and what won at 24. Admin and
 DeepNorm, which are in `init-peers` alone, have three rates, with the warm-up that their authors ask for. What was
-chosen is the table `spider.CHOSEN`: the best exact match with the beam, and of equals the best without one.
+chosen is `settings.SPIDER`: the best exact match with the beam, and of equals the best without one.
 """
 
 from collections.abc import Sequence
@@ -16,32 +16,37 @@ from itertools import product
 
 import numpy as np
 
-from dtfixup.experiments.cells import TITLES, Budget, Cell, Experiment, usual_warmup
-from dtfixup.experiments.spider import Settings, base, chosen, configure
+from dtfixup.experiments.cells import TITLES, Budget, Cell, Experiment, Plan, Tried
+from dtfixup.experiments.settings import SPIDER, SpiderSettings, usual_warmup
+from dtfixup.experiments.spider import base, configure
 
 DRAWS = 12
 _DRAW_SEED = 1
 _HELD_OUT = {Budget.SMOKE: 1, Budget.GPU: 20, Budget.PAPER: 20}
 _RATES, _DROPOUTS, _SMOOTHINGS = (4e-4, 5e-4, 6e-4, 7e-4, 8e-4), (0.3, 0.4, 0.5, 0.6), (0.0, 0.1, 0.2)
-_WON = replace(chosen("dt-fixup", 24), warmup=0.1)
-_BASELINES: Sequence[tuple[str, int, Sequence[Settings]]] = (
+_WON = replace(SPIDER.of("dt-fixup", 24), warmup=0.1)
+_BASELINES: Sequence[tuple[str, int, Sequence[SpiderSettings]]] = (
     (
         "standard",
         8,
         [
-            *(Settings(rate, dropout=dropout, warmup=0.1) for rate in (1e-4, 3e-4, 6e-4) for dropout in (0.3, 0.5)),
-            Settings(3e-4, warmup=0.3),
+            *(
+                SpiderSettings(rate, dropout=dropout, warmup=0.1)
+                for rate in (1e-4, 3e-4, 6e-4)
+                for dropout in (0.3, 0.5)
+            ),
+            SpiderSettings(3e-4, warmup=0.3),
             replace(_WON, learning_rate=3e-4),
         ],
     ),
-    ("standard", 16, [chosen("standard", 8), chosen("standard", 24)]),
+    ("standard", 16, [SPIDER.of("standard", 8), SPIDER.of("standard", 24)]),
     (
         "standard",
         24,
         [
-            *(Settings(rate, warmup=0.1) for rate in (3e-5, 1e-4, 3e-4)),
-            Settings(1e-4, warmup=0.3),
-            Settings(1e-4, dropout=0.5, warmup=0.1),
+            *(SpiderSettings(rate, warmup=0.1) for rate in (3e-5, 1e-4, 3e-4)),
+            SpiderSettings(1e-4, warmup=0.3),
+            SpiderSettings(1e-4, dropout=0.5, warmup=0.1),
             replace(_WON, learning_rate=1e-4),
         ],
     ),
@@ -49,23 +54,29 @@ _BASELINES: Sequence[tuple[str, int, Sequence[Settings]]] = (
         "pre-ln",
         24,
         [
-            *(Settings(rate, dropout=dropout, warmup=0.1) for rate in (1e-4, 3e-4, 6e-4) for dropout in (0.3, 0.5)),
+            *(
+                SpiderSettings(rate, dropout=dropout, warmup=0.1)
+                for rate in (1e-4, 3e-4, 6e-4)
+                for dropout in (0.3, 0.5)
+            ),
             replace(_WON, learning_rate=3e-4),
-            Settings(1e-3, dropout=0.5, warmup=0.1),
+            SpiderSettings(1e-3, dropout=0.5, warmup=0.1),
             _WON,
         ],
     ),
-    ("admin", 24, [Settings(rate, warmup=usual_warmup("admin")) for rate in (1e-4, 3e-4, 6e-4)]),
-    ("deepnorm", 24, [Settings(rate, warmup=usual_warmup("deepnorm")) for rate in (1e-4, 3e-4, 6e-4)]),
+    ("admin", 24, [SpiderSettings(rate, warmup=usual_warmup("admin")) for rate in (1e-4, 3e-4, 6e-4)]),
+    ("deepnorm", 24, [SpiderSettings(rate, warmup=usual_warmup("deepnorm")) for rate in (1e-4, 3e-4, 6e-4)]),
 )
 """Strategy, depth and the settings to try."""
 
 
-def draws(budget: Budget) -> list[Settings]:
+def draws(budget: Budget) -> list[SpiderSettings]:
     """The settings of DT-Fixup to try, in the order of the grid: the same for everybody."""
     start = base(budget)
     grid = [
-        Settings(rate, encoder_rate=start.encoder_factor * rate, dropout=dropout, label_smoothing=smoothing)
+        SpiderSettings(
+            rate, encoder_rate=round(start.encoder_factor * rate, 12), dropout=dropout, label_smoothing=smoothing
+        )
         for rate, dropout, smoothing in product(_RATES, _DROPOUTS, _SMOOTHINGS)
     ]
     if budget is Budget.PAPER:
@@ -74,33 +85,42 @@ def draws(budget: Budget) -> list[Settings]:
     return [grid[place] for place in sorted(places)]
 
 
-def tune_cells(budget: Budget) -> list[Cell]:
-    """All settings of all strategies, one run each; a smoke run tries two of each."""
-    tried: list[tuple[str, int, Sequence[Settings]]] = [("dt-fixup", 24, draws(budget)), *_BASELINES]
+def tried(budget: Budget) -> list[Tried[SpiderSettings]]:
+    """All settings of all strategies; a smoke run tries two of each."""
+    grids: list[tuple[str, int, Sequence[SpiderSettings]]] = [("dt-fixup", 24, draws(budget)), *_BASELINES]
     few = slice(2 if budget is Budget.SMOKE else None)
-    return [
-        _cell(budget, strategy, layers, _own_encoder(budget, each))
-        for strategy, layers, grid in tried
-        for each in grid[few]
-    ]
+    found = []
+    for strategy, layers, grid in grids:
+        for each in grid[few]:
+            settings = _own_encoder(budget, each)
+            config = configure(Plan(budget), strategy, layers, settings)
+            training = replace(config.training, evaluate_every=0)
+            config = replace(config, hold_out=_HELD_OUT[budget], training=training)
+            found.append(Tried(strategy, layers, settings, config))
+    return found
 
 
-def _own_encoder(budget: Budget, settings: Settings) -> Settings:
+def _own_encoder(budget: Budget, settings: SpiderSettings) -> SpiderSettings:
     """The settings with an encoder's rate that suits the budget's encoder: the grids above have MiniLM's."""
     if budget is not Budget.PAPER:
         return settings
     return replace(settings, encoder_rate=base(budget).encoder_factor * settings.learning_rate)
 
 
-def _cell(budget: Budget, strategy: str, layers: int, settings: Settings) -> Cell:
+def tune_cells(plan: Plan) -> list[Cell]:
+    """All that is tried, one run each."""
+    return [_cell(plan, each) for each in tried(plan.budget)]
+
+
+def _cell(plan: Plan, each: Tried[SpiderSettings]) -> Cell:
+    settings = each.settings
     parts = [f"lr{settings.learning_rate:g}", f"drop{settings.dropout:g}", f"smooth{settings.label_smoothing:g}"]
     parts += [f"warm{settings.warmup:g}"] if settings.warmup else []
-    config = configure(budget, strategy, layers, settings)
-    is_chosen = budget is Budget.GPU and config == configure(budget, strategy, layers)
-    config = replace(config, hold_out=_HELD_OUT[budget], training=replace(config.training, evaluate_every=0))
-    variant = "-".join([f"{strategy}-n{layers}", *parts])
-    title = f"{TITLES[strategy]}, N = {layers}"
-    return Cell(str(settings), title, variant, config, seeds=1, is_chosen=is_chosen)
+    own = configure(plan, each.strategy, each.layers)
+    is_chosen = plan.budget is not Budget.SMOKE and configure(plan, each.strategy, each.layers, settings) == own
+    variant = "-".join([f"{each.strategy}-n{each.layers}", *parts])
+    title = f"{TITLES[each.strategy]}, N = {each.layers}"
+    return Cell(str(settings), title, variant, each.config, seeds=1, is_chosen=is_chosen)
 
 
 TUNE = Experiment(
