@@ -146,7 +146,7 @@ def test_tuning_looks_at_held_out_databases_alone() -> None:
     assert min(tried["standard", 8], tried["standard", 24], tried["pre-ln", 24]) >= 4
     for strategy in ("standard", "pre-ln"):
         own = [cell.config for cell in found if cell.config.model.strategy == strategy]
-        assert min(config.training.warmup for config in own) > 0
+        assert len({config.training.warmup for config in own}) > 1
         assert len({config.training.update.learning_rate for config in own}) > 2
         assert len({config.model.input_dropout for config in own}) > 1
 

@@ -236,7 +236,7 @@ def test_tables_and_pictures_of_a_folder(results: Path, tmp_path: Path, capsys: 
     text = markdown.read_text(encoding="utf-8")
     assert "| 24 | dt-fixup | 43.0 ± 0.5 |" in text
     assert "not above 30.8 %" in text
-    assert text.count("| 16 | standard |") == 1 + 3, "one of them in the first table"
+    assert text.count("| 16 | standard |") == 1 + 6, "one of them in the first table"
     for picture in (png, curves):
         assert image.imread(picture).shape[0] > 400
 

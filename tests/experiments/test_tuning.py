@@ -115,10 +115,15 @@ def replace_metric(content: Content, name: str, value: float) -> dict[str, Any]:
 
 def test_more_seeds_count_where_all_have_them() -> None:
     grid = grid_of("admin")
-    first = [result(each.config, value) for each, value in zip(grid, (60.0, 59.0, 10.0), strict=True)]
-    second = [result(each.config, value, seed=2) for each, value in zip(grid, (50.0, 58.0, 90.0), strict=True)]
-    assert plan_of(Budget.GPU, first + second[:2]).spider.of("admin", 24) == grid[0].settings
-    assert plan_of(Budget.GPU, first + second).spider.of("admin", 24) == grid[1].settings, "58.5, 55 and 50"
+    first = [
+        result(each.config, value) for each, value in zip(grid, (60.0, 59.0, *(10.0 for _ in grid[2:])), strict=True)
+    ]
+    second = [
+        result(each.config, value, seed=2)
+        for each, value in zip(grid, (50.0, 58.0, *(90.0 for _ in grid[2:])), strict=True)
+    ]
+    assert plan_of(Budget.GPU, first + second[:-1]).spider.of("admin", 24) == grid[0].settings
+    assert plan_of(Budget.GPU, first + second).spider.of("admin", 24) == grid[1].settings, "58.5; the others 55 and 50"
 
 
 def test_an_encoder_has_its_own_tuning() -> None:

@@ -6,8 +6,9 @@ with layer norms have grids of their own over learning rate, dropout and warm-up
 8 such layers may break 24. Each grid has, at its middle rate, also the encoder's rate, dropout and label smoothing
 that won for DT-Fixup, so that these are nobody's alone. Pre-LN was best at the highest rate of its grid, so a higher
 one follows, and all that won for DT-Fixup. 16 standard layers have only what won at 8 and what won at 24. Admin and
-DeepNorm, which are in `init-peers` alone, have three rates, with the warm-up that their authors ask for. What was
-chosen is `settings.SPIDER`: the best exact match with the beam, and of equals the best without one.
+DeepNorm, which are in `init-peers` alone, have three rates with the warm-up that their authors ask for, and at the best
+of them more dropout and a longer warm-up. What was chosen is `settings.SPIDER`: the best exact match with the beam, and
+of equals the best without one.
 """
 
 from collections.abc import Sequence
@@ -25,6 +26,7 @@ _DRAW_SEED = 1
 _HELD_OUT = {Budget.SMOKE: 1, Budget.GPU: 20, Budget.PAPER: 20}
 _RATES, _DROPOUTS, _SMOOTHINGS = (4e-4, 5e-4, 6e-4, 7e-4, 8e-4), (0.3, 0.4, 0.5, 0.6), (0.0, 0.1, 0.2)
 _WON = replace(SPIDER.of("dt-fixup", 24), warmup=0.1)
+_ADMIN, _DEEPNORM = usual_warmup("admin"), usual_warmup("deepnorm")
 _BASELINES: Sequence[tuple[str, int, Sequence[SpiderSettings]]] = (
     (
         "standard",
@@ -62,10 +64,27 @@ _BASELINES: Sequence[tuple[str, int, Sequence[SpiderSettings]]] = (
             replace(_WON, learning_rate=3e-4),
             SpiderSettings(1e-3, dropout=0.5, warmup=0.1),
             _WON,
+            *(SpiderSettings(6e-4, dropout=0.5, warmup=warmup) for warmup in (0.0, 0.3)),
         ],
     ),
-    ("admin", 24, [SpiderSettings(rate, warmup=usual_warmup("admin")) for rate in (1e-4, 3e-4, 6e-4)]),
-    ("deepnorm", 24, [SpiderSettings(rate, warmup=usual_warmup("deepnorm")) for rate in (1e-4, 3e-4, 6e-4)]),
+    (
+        "admin",
+        24,
+        [
+            *(SpiderSettings(rate, warmup=_ADMIN) for rate in (1e-4, 3e-4, 6e-4)),
+            SpiderSettings(3e-4, dropout=0.5, warmup=_ADMIN),
+            SpiderSettings(3e-4, warmup=0.3),
+        ],
+    ),
+    (
+        "deepnorm",
+        24,
+        [
+            *(SpiderSettings(rate, warmup=_DEEPNORM) for rate in (1e-4, 3e-4, 6e-4)),
+            SpiderSettings(3e-4, dropout=0.5, warmup=_DEEPNORM),
+            SpiderSettings(3e-4, warmup=0.1),
+        ],
+    ),
 )
 """Strategy, depth and the settings to try."""
 
