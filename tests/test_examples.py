@@ -1,6 +1,7 @@
-"""The examples for one's own CSV files: they stop, go on and learn as they stand, and the README shows their lines."""
+"""The examples: those for CSV files stop, go on and learn as they stand, and the README shows their lines."""
 
 import csv
+import json
 import os
 import re
 import signal
@@ -10,6 +11,9 @@ import time
 from pathlib import Path
 
 import pytest
+import torch
+
+from dtfixup.encoders import encoder_sha256, load_encoder
 
 ROOT = Path(__file__).parent.parent
 PLACES = ("garden", "kitchen", "harbour", "library", "station", "market", "church", "stable")
@@ -90,3 +94,21 @@ def test_the_readme_shows_the_lines_of_an_example(name: str) -> None:
     blocks = re.findall(r"^```py\n(.*?)^```", readme, re.DOTALL | re.MULTILINE)
     shown = [[line for line in block.splitlines() if line.strip()] for block in blocks]
     assert code in shown
+
+
+def test_the_encoder_of_the_results_can_be_made_again(tmp_path: Path) -> None:
+    script = [sys.executable, str(ROOT / "examples" / "halve_encoder.py")]
+    done = subprocess.run([*script, str(tmp_path / "minilm-fp16")], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    known = json.loads((ROOT / "results" / "spider-depth-dt-fixup-n24-seed1.json").read_text(encoding="utf-8"))
+    assert known["encoder"] == "minilm-fp16"
+    assert encoder_sha256(tmp_path / "minilm-fp16") == known["encoder_sha256"]
+    half, whole = load_encoder(tmp_path / "minilm-fp16"), load_encoder("minilm")
+    tokens = {
+        name: half.tokenizer("Which is larger?", return_tensors="pt")[name] for name in ("input_ids", "attention_mask")
+    }
+    torch.testing.assert_close(half(**tokens), whole(**tokens), atol=5e-3, rtol=0)
+    done = subprocess.run([*script, str(tmp_path / "half")], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "call it minilm-fp16" in done.stderr
+    assert not (tmp_path / "half").exists()
