@@ -150,7 +150,8 @@ def test_whose_settings_runs_have_is_told() -> None:
     assert [told(Plan(budget)) for budget in Budget] == ["", "", ""]
     own = plan_of(Budget.GPU, [result(each.config, 40.0) for each in grid_of("dt-fixup")])
     assert told(own) == "Settings that won the tuning in this folder: DT-Fixup (Spider).", "not those that were shipped"
-    (line,) = winners(own)
+    assert winners(own, ["reclor-tune"]) == []
+    (line,) = winners(own, ["spider-tune", "reclor-tune"])
     assert line.startswith("Spider, DT-Fixup, N = 24: rate 0.0004, encoder 8e-05, dropout 0.3, smoothing 0")
 
 
@@ -206,6 +207,7 @@ def test_what_is_tuned_first_is_what_the_others_are_trained_with(
     assert outcomes[-1].run.config.model.input_dropout == won.dropout == 0.1
     said = " ".join(capsys.readouterr().out.split())
     assert f"ReClor, DT-Fixup, N = 4: {won}" in said
+    assert "Spider, standard, N = 16: rate" in said
     assert "Settings that won the tuning in this folder: DT-Fixup, standard" in said
 
 
@@ -216,7 +218,9 @@ def test_the_others_wait_for_tuning_that_has_not_ended(
     train = pretend(out, State.FAILED)
     outcomes = train_in_parts(["reclor-main", "reclor-tune"], Budget.GPU, sources, out, train, seeds=1)
     assert {each.run.experiment for each in outcomes} == {"reclor-tune-random-bert"}
-    assert "reclor-main: not begun, because tuning" in " ".join(capsys.readouterr().out.split())
+    said = " ".join(capsys.readouterr().out.split())
+    assert "What won, of strategies whose tuning is whole: none" in said
+    assert "reclor-main: not begun, because tuning" in said
     train_in_parts(["reclor-main"], Budget.GPU, sources, out, train, seeds=1)
     said = " ".join(capsys.readouterr().out.split())
     assert "The settings of all strategies were chosen with MiniLM" in said

@@ -181,8 +181,8 @@ def train_in_parts(
         left = None if budget_seconds is None else max(0.0, budget_seconds - (time.monotonic() - started))
         outcomes += train(runs_of(part, plan, sources, seeds=seeds, command=command), left)
         if is_tuning:
-            for line in winners(plan_of(budget, read_results(out), sources.encoder)):
-                say(line, soft_wrap=True, highlight=False)
+            won = winners(plan_of(budget, read_results(out), sources.encoder), part)
+            say("\n".join(["What won, of strategies whose tuning is whole:", *(won or ["none"])]), highlight=False)
     return outcomes
 
 

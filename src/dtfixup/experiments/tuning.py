@@ -5,7 +5,7 @@ it has what was chosen with MiniLM, or in the paper's budget the paper's own set
 of a folder changes when a tuning is whole, and not with each of its runs. Smoke runs choose nothing.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 from statistics import fmean
@@ -53,11 +53,12 @@ def told(plan: Plan, encoder: str | None = None) -> str:
     return " ".join(said)
 
 
-def winners(plan: Plan) -> list[str]:
-    """What won the tuning that is whole, a line for each strategy and depth."""
+def winners(plan: Plan, names: Collection[str]) -> list[str]:
+    """What won in these experiments, of strategies whose tuning is whole: a line for each of them and each depth."""
     return [
         f"{task}, {f'{TITLES[name]}, N = {layers}' if layers else name}: {settings}"
-        for task, own in _tasks(plan)
+        for (task, own), experiment in zip(_tasks(plan), (spider_tune.TUNE, reclor_cells.RECLOR_TUNE), strict=True)
+        if experiment.name in names
         for name in own.here
         for layers, settings in own.tables[name].items()
     ]
