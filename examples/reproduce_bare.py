@@ -31,7 +31,9 @@ if __name__ == "__main__":  # worker processes read this file, too
         given.budget,
         sources,
         given.out,
-        lambda runs, seconds: run_sweep(runs, given.out, work=given.work, budget_seconds=seconds, **several),
+        lambda runs, seconds, before: run_sweep(
+            runs, given.out, work=given.work, budget_seconds=seconds, before=before, **several
+        ),
         command=f"dtfixup reproduce {' '.join(given.names)}",
         budget_seconds=given.seconds,
     )

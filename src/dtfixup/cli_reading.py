@@ -201,7 +201,8 @@ def depth(
 ) -> None:
     """Train the runs of the ReClor experiments that have no result yet, one after the other, and show their table.
 
-    The same command goes on after any end. What is tuned is taken from the experiment's own table, not from the preset.
+    The same command goes on after any end. What is tuned is not taken from the preset: it is what won the tuning in the
+    folder for the result files, where that is whole, and else what won with MiniLM.
 
     Args:
         data: Folder with train and val, such as ReClor's.
@@ -214,17 +215,22 @@ def depth(
         work: Folder to train in; by default runs in the folder for the results.
         keep_weights: Keep the weights of finished runs.
     """
+    from dtfixup.experiments.cells import Budget
     from dtfixup.experiments.reading_run import ReadingSource
     from dtfixup.experiments.reclor import Part, runs_of
     from dtfixup.experiments.reclor_table import show_tables
     from dtfixup.experiments.run_identity import State
-    from dtfixup.experiments.sweep import read_sweep, run_sweep
+    from dtfixup.experiments.sweep import read_results, read_sweep, run_sweep
+    from dtfixup.experiments.tuning import plan_of, told
     from dtfixup.reading.presets import PRESETS
 
     if part not in set(Part):
         raise ConfigError(f"there is no part {part!r}: choose one of {', '.join(Part)}")
     base = settings_from(PRESETS, preset, fields, {})
-    runs = runs_of(part, ReadingSource(data), base=base, seeds=seeds, command=this_command())
+    plan = plan_of(Budget.GPU, read_results(out), base.encoder)
+    if text := told(plan, base.encoder):
+        _console.print(text, soft_wrap=True, highlight=False)
+    runs = runs_of(part, ReadingSource(data), base=base, choices=plan.reclor, seeds=seeds, command=this_command())
     outcomes = run_sweep(runs, out, work=work, budget_seconds=budget_seconds, keep_weights=keep_weights)
     show_tables(read_sweep(out), _console)
     exit_if_stopped(any(each.was_stopped for each in outcomes))

@@ -1,6 +1,7 @@
 """The verb `dtfixup reproduce`: every table and figure, by name."""
 
 import hashlib
+from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -58,7 +59,7 @@ def reproduce(
     from dtfixup.experiments.reproduce import named, train_in_parts
     from dtfixup.experiments.run_identity import State
     from dtfixup.experiments.smoke import one_thread
-    from dtfixup.experiments.sweep import Outcome, Run, read_results, run_sweep
+    from dtfixup.experiments.sweep import Outcome, Run, run_sweep
 
     if not names:
         raise ConfigError("say which experiments to train; dtfixup reproduce list shows them")
@@ -73,11 +74,10 @@ def reproduce(
         return
     wanted = [experiment.name for experiment in named(names)]
     sources, spider = _sources(wanted, chosen, encoder, data, reclor)
-    sources.require_own_results(read_results(out))
     if engine == "ray" and (budget_seconds is not None or mps):
         raise ConfigError("budget_seconds and mps are for the local engine: leave them out with ray")
 
-    def train(runs: list[Run], seconds: float | None) -> list[Outcome]:
+    def train(runs: list[Run], seconds: float | None, before: Sequence[Outcome]) -> list[Outcome]:
         if engine == "ray":
             from dtfixup.experiments.cluster import run_on_ray
 
@@ -85,7 +85,14 @@ def reproduce(
             return run_on_ray(runs, out, work=work, gpus=gpus, keep_weights=keep_weights)
         with one_thread() if chosen is Budget.SMOKE else nullcontext():
             return run_sweep(
-                runs, out, work=work, budget_seconds=seconds, at_once=at_once, mps=mps, keep_weights=keep_weights
+                runs,
+                out,
+                work=work,
+                budget_seconds=seconds,
+                at_once=at_once,
+                mps=mps,
+                keep_weights=keep_weights,
+                before=before,
             )
 
     outcomes = train_in_parts(

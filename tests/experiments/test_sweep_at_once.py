@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -195,8 +195,8 @@ def test_the_time_a_run_takes_is_known_from_this_sweep(toys: ModuleType, tmp_pat
     found = outcome(run, State.FINISHED, 100.0, here=False)
     broken = outcome(run, State.DIVERGED, 900.0, here=True)
 
-    def sweep_of(*outcomes: Outcome) -> Sweep:
-        return Sweep(list(outcomes), tmp_path, tmp_path, Console(quiet=True), at_once=3)
+    def sweep_of(*outcomes: Outcome, before: Sequence[Outcome] = ()) -> Sweep:
+        return Sweep(list(outcomes), tmp_path, tmp_path, Console(quiet=True), at_once=3, before=before)
 
     twice = replace(run, cost=4.0)
     assert sweep_of(broken).expected_seconds(twice) == 0.0
@@ -211,6 +211,8 @@ def test_the_time_a_run_takes_is_known_from_this_sweep(toys: ModuleType, tmp_pat
     later = [outcome(run, State.FINISHED, 50.0, here=True) for _ in range(6)]
     assert sweep_of(found, trained, *later[:5]).expected_seconds(twice) == 240.0
     assert sweep_of(found, trained, *later).expected_seconds(twice) == 100.0, "the first ones are not the measure"
+    assert sweep_of(found, before=[trained, broken]).expected_seconds(twice) == 240.0, "by the sweep before it"
+    assert sweep_of(before=[found]).expected_seconds(twice) == 0.0, "that was trained elsewhere"
 
 
 def test_no_run_is_started_that_would_not_end_in_time(toys: ModuleType, tmp_path: Path) -> None:

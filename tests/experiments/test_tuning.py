@@ -1,26 +1,30 @@
 """What tuning chose in a folder of results, and that everything else is trained with it."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from dtfixup import cli_reproduce
 from dtfixup.cli import main
-from dtfixup.experiments import reproduce, spider_tune
+from dtfixup.errors import ConfigError
+from dtfixup.experiments import reclor_cells, reproduce, spider_tune
 from dtfixup.experiments import sweep as sweep_module
 from dtfixup.experiments.cells import Budget, Plan, RunConfig, Tried, metric_of
 from dtfixup.experiments.reclor_cells import tried as tried_on_reclor
-from dtfixup.experiments.reproduce import EXPERIMENTS, GROUPS, Sources, train_in_parts
-from dtfixup.experiments.run_identity import Content, Settled, State
-from dtfixup.experiments.settings import NO_LAYERS, RECLOR, SPIDER
+from dtfixup.experiments.reproduce import EXPERIMENTS, Sources, train_in_parts
+from dtfixup.experiments.run_identity import SETTLED, Content, Settled, State
+from dtfixup.experiments.settings import RECLOR, SPIDER, Choices
 from dtfixup.experiments.smoke import small_encoder, small_reclor, small_spider
-from dtfixup.experiments.spider import configure
 from dtfixup.experiments.sweep import Outcome, Run, read_results
 from dtfixup.experiments.tuning import plan_of, told, winners
+from dtfixup.files import write_json
+from dtfixup.reading.presets import ReadingRunConfig
 from dtfixup.sql.prepared import open_prepared
+from dtfixup.sql.presets import SqlSpConfig
 from dtfixup.training.config import to_json
 
 RESULTS = Path(__file__).parents[2] / "results"
@@ -31,11 +35,25 @@ TUNED = {
     },
 }  # fmt: skip
 """Strategies and depths; without new layers a configuration still has a strategy."""
+WAITING = {
+    "pre-ln-n24-lr0.0006-drop0.5-smooth0.2", "pre-ln-n24-lr0.0006-drop0.5-smooth0.2-warm0.3",
+    "admin-n24-lr0.0003-drop0.5-smooth0.2-warm0.1", "admin-n24-lr0.0003-drop0.3-smooth0.2-warm0.3",
+    "deepnorm-n24-lr0.0003-drop0.5-smooth0.2-warm0.02", "deepnorm-n24-lr0.0003-drop0.3-smooth0.2-warm0.1",
+    "standard-n8-lr3e-5-enc3e-5-drop0.4-warm0.1", "standard-n8-lr1e-4-enc3e-5-drop0.1-warm0.1",
+    "standard-n8-lr1e-4-enc3e-5-drop0.4-warm0.3", "standard-n16-lr1e-5-enc3e-5-drop0.4-warm0.1",
+    "standard-n16-lr3e-5-enc3e-5-drop0.1-warm0.1", "standard-n16-lr3e-5-enc3e-5-drop0.4-warm0.3",
+    "standard-n24-lr3e-6-enc3e-5-drop0.4-warm0.1", "standard-n24-lr1e-5-enc3e-5-drop0.1-warm0.1",
+    "standard-n24-lr1e-5-enc3e-5-drop0.4-warm0.3", "pre-ln-n16-lr1e-4-enc3e-5-drop0.1-warm0.1",
+    "pre-ln-n16-lr1e-4-enc3e-5-drop0.4-warm0.3", "pre-ln-n16-lr1e-4-enc3e-5-drop0.4-warm0",
+}  # fmt: skip
+"""Runs of tuning that are planned and may not be there yet."""
 
 
 def result(config: RunConfig, value: float | None, *, seed: int = 1, **metrics: Any) -> dict[str, Any]:
     """What a file of a tuning run has; None where it diverged."""
-    measured = {metric_of(config): value, "held_out_exact_greedy": value, "chance": 25.0, "evaluated_examples": 463}
+    measured: dict[str, Any] = {metric_of(config): value, "held_out_exact_greedy": value}
+    if isinstance(config, ReadingRunConfig):
+        measured = {metric_of(config): value, "chance": 25.0, "evaluated_examples": 463}
     return {
         "seed": seed,
         "config": to_json(config),
@@ -50,24 +68,27 @@ def grid_of(
     return [each for each in tried(budget) if each.strategy == strategy]
 
 
-def test_what_is_shipped_won_our_own_tuning() -> None:
-    """A strategy whose tuning is whole has what won it; of the others, what was chosen has been tried at least."""
+def test_what_is_shipped_won_our_own_tuning(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a tuning that is not whole, what is shipped won before the runs that it waits for were planned."""
     contents = read_results(RESULTS)
-    plan, settled = plan_of(Budget.GPU, contents), Settled(contents)
-    assert {"dt-fixup", "standard"} <= set(plan.spider.here)
-    assert {NO_LAYERS, "dt-fixup"} <= set(plan.reclor.here)
-    for won, shipped in ((plan.spider, SPIDER), (plan.reclor, RECLOR)):
-        for name in won.here:
-            for layers, settings in won.tables[name].items():
-                assert shipped.of(name, layers) == settings, (name, layers)  # type: ignore[comparison-overlap]
-    assert told(plan) == ""
-    for name, tuned in TUNED.items():
+    settled, now = Settled(contents), plan_of(Budget.GPU, contents)
+    assert told(now) == ""
+    for module, (name, tuned) in zip((spider_tune, reclor_cells), TUNED.items(), strict=True):
         cells = EXPERIMENTS[name].cells(Plan(Budget.GPU))
         found = {(cell.config.model.strategy, cell.config.model.layers) for cell in cells}
         assert found == {(strategy, layers) for strategy, depths in tuned.items() for layers in depths}
-        for cell in cells:
-            ended = settled.find(cell.config, 1, metric=metric_of(cell.config))
-            assert ended is not None or not cell.is_chosen, cell.variant
+        ended = {cell.variant: settled.find(cell.config, 1, metric=metric_of(cell.config)) for cell in cells}
+        assert {variant for variant, content in ended.items() if content is None} <= WAITING
+        pairs = zip(cells, module.tried(Budget.GPU), strict=True)
+        known = [each for cell, each in pairs if cell.variant not in WAITING]
+        monkeypatch.setattr(module, "tried", lambda budget, known=known: known)
+    before = plan_of(Budget.GPU, contents)
+    for whole, earlier, shipped in ((now.spider, before.spider, SPIDER), (now.reclor, before.reclor, RECLOR)):
+        assert set(earlier.here) == set(shipped.tables)
+        for name in earlier.here:
+            own: Choices[Any] = whole if name in whole.here else earlier
+            for layers, settings in own.tables[name].items():
+                assert shipped.of(name, layers) == settings, (name, layers)
 
 
 def test_a_whole_grid_decides_and_a_part_of_one_does_not() -> None:
@@ -100,13 +121,55 @@ def test_runs_that_broke_or_learnt_nothing_do_not_win() -> None:
     assert plan_of(Budget.GPU, contents).spider.of("pre-ln", 24) == grid[1].settings
     greedy = [replace_metric(each, "held_out_exact_greedy", 51.0) if each is contents[2] else each for each in contents]
     assert plan_of(Budget.GPU, greedy).spider.of("pre-ln", 24) == grid[2].settings, "of equals the best without a beam"
-    assert plan_of(Budget.GPU, [result(each.config, None) for each in grid]).spider.here == ()
+    broken = plan_of(Budget.GPU, [result(each.config, None) for each in grid])
+    assert (broken.spider.here, broken.spider.unlearnt, broken.spider.tables) == ((), ("pre-ln",), SPIDER.tables)
     read = grid_of("pre-ln", tried_on_reclor)
     silent = [result(each.config, 39.0, held_out_loss=1.3863) for each in read[:1]]
     others = [result(each.config, 35.0 + place, held_out_loss=2.0) for place, each in enumerate(read[1:])]
     assert plan_of(Budget.GPU, silent + others).reclor.of("pre-ln", 16) == read[-1].settings
     at_chance = [result(each.config, 26.0, held_out_loss=1.4) for each in read]
-    assert plan_of(Budget.GPU, at_chance).reclor == RECLOR
+    assert plan_of(Budget.GPU, at_chance).reclor.unlearnt == ("pre-ln",)
+
+
+def test_a_depth_at_which_nothing_learnt_has_what_won_below_it() -> None:
+    grid = grid_of("standard", tried_on_reclor)
+    values = [26.0 if each.layers == 24 else 40.0 - place / 10 for place, each in enumerate(grid)]
+    plan = plan_of(Budget.GPU, [result(each.config, value) for each, value in zip(grid, values, strict=True)])
+    assert set(plan.reclor.tables["standard"]) == {4, 8, 16}
+    assert plan.reclor.of("standard", 24) == next(each.settings for each in grid if each.layers == 16)
+
+
+def test_of_equals_the_lowest_rate_wins() -> None:
+    grid = grid_of("pre-ln", tried_on_reclor)
+    rates = [each.settings.learning_rate for each in grid]
+    (high, low), values = (rates.index(6e-4), len(rates) - 1), [35.0 for _ in grid]
+    assert rates[low] < rates[high]
+    values[high] = values[low] = 36.0
+    plan = plan_of(Budget.GPU, [result(each.config, value) for each, value in zip(grid, values, strict=True)])
+    assert plan.reclor.of("pre-ln", 16) == grid[low].settings
+
+
+@pytest.mark.parametrize(
+    ("tried", "metric"),
+    [
+        (tried_on_reclor, "chance"),
+        (tried_on_reclor, "evaluated_examples"),
+        (spider_tune.tried, "held_out_exact_greedy"),
+    ],
+)
+def test_a_file_that_lacks_a_metric_counts_as_none(tried: Callable[[Budget], list[Any]], metric: str) -> None:
+    contents = [result(each.config, 40.0) for each in grid_of("pre-ln", tried)]
+    assert plan_of(Budget.GPU, contents) != Plan(Budget.GPU)
+    del contents[1]["metrics"][metric]
+    assert plan_of(Budget.GPU, contents) == Plan(Budget.GPU)
+
+
+def test_runs_on_other_data_are_not_mixed() -> None:
+    grid = grid_of("admin")
+    first = [result(each.config, 50.0 - place) | {"data_hash": "b"} for place, each in enumerate(grid)]
+    second = [result(each.config, 50.0 + place, seed=2) | {"data_hash": "a"} for place, each in enumerate(grid)]
+    assert plan_of(Budget.GPU, first + second).spider.of("admin", 24) == grid[0].settings
+    assert plan_of(Budget.GPU, [{**first[0], "data_hash": "a"}, *first[1:]]) == Plan(Budget.GPU)
 
 
 def replace_metric(content: Content, name: str, value: float) -> dict[str, Any]:
@@ -140,27 +203,37 @@ def test_an_encoder_has_its_own_tuning() -> None:
 
 def test_whose_settings_runs_have_is_told() -> None:
     contents = [result(replace(each.config, encoder="mpnet"), 40.0) for each in grid_of("dt-fixup")]
-    plan = plan_of(Budget.GPU, contents, "mpnet")
-    assert told(plan, "mpnet") == (
-        "Settings that won the tuning in this folder: DT-Fixup (Spider). Those of the others were chosen with MiniLM; "
-        "dtfixup reproduce tune with this encoder finds its own."
+    assert told(plan_of(Budget.GPU, contents, "x/mpnet"), "x/mpnet") == (
+        "Settings that won the tuning beside these results: DT-Fixup (Spider). The other settings were chosen with "
+        "MiniLM. dtfixup reproduce tune finds those of mpnet."
     )
-    assert told(Plan(Budget.GPU), "mpnet").startswith("The settings of all strategies were chosen with MiniLM")
-    assert told(Plan(Budget.PAPER), "mpnet").startswith("The settings of all strategies are the paper's")
+    assert told(Plan(Budget.GPU), "mpnet") == (
+        "The settings were chosen with MiniLM. dtfixup reproduce tune finds those of mpnet."
+    )
+    assert (
+        told(Plan(Budget.PAPER), "mpnet") == "The settings are the paper's, which has another encoder, and not tuned."
+    )
     assert [told(Plan(budget)) for budget in Budget] == ["", "", ""]
     own = plan_of(Budget.GPU, [result(each.config, 40.0) for each in grid_of("dt-fixup")])
-    assert told(own) == "Settings that won the tuning in this folder: DT-Fixup (Spider).", "not those that were shipped"
+    assert told(own) == "Settings that won the tuning beside these results: DT-Fixup (Spider).", "not the shipped ones"
     assert winners(own, ["reclor-tune"]) == []
     (line,) = winners(own, ["spider-tune", "reclor-tune"])
     assert line.startswith("Spider, DT-Fixup, N = 24: rate 0.0004, encoder 8e-05, dropout 0.3, smoothing 0")
 
 
-def test_the_papers_settings_give_way_to_what_was_tuned() -> None:
-    grid = grid_of("standard", budget=Budget.PAPER)
-    plan = plan_of(Budget.PAPER, [result(each.config, 40.0) for each in grid])
-    rates = [configure(plan, name, 8).training.update.learning_rate for name in ("standard", "dt-fixup")]
-    assert rates == [grid[0].settings.learning_rate, 4e-4] != [4e-4, 4e-4]
-    assert configure(plan, "dt-fixup", 24) == configure(Plan(Budget.PAPER), "dt-fixup", 24)
+def test_what_learnt_nothing_is_told_and_not_asked_for_again() -> None:
+    tried = [*spider_tune.tried(Budget.GPU), *tried_on_reclor(Budget.GPU)]
+    contents = [
+        result(replace(each.config, encoder="mpnet"), None if each.strategy == "admin" else 40.0) for each in tried
+    ]
+    said = told(plan_of(Budget.GPU, contents, "mpnet"), "mpnet")
+    assert "Of Admin (Spider) no run of the tuning learnt anything. Of Admin (ReClor) no run" in said
+    assert said.endswith("The other settings were chosen with MiniLM."), "tuning has nothing to find"
+
+
+def test_the_papers_budget_has_the_papers_settings_whatever_was_tuned() -> None:
+    contents = [result(each.config, 40.0) for each in grid_of("standard", budget=Budget.PAPER)]
+    assert plan_of(Budget.PAPER, contents) == Plan(Budget.PAPER)
 
 
 @pytest.fixture
@@ -176,80 +249,130 @@ def small_prepared(folder: Path) -> Path:
     return open_prepared(out).folder
 
 
-def pretend(out: Path, state: State = State.FINISHED) -> Callable[[list[Run], float | None], list[Outcome]]:
-    """In place of training: the first of each grid is the best, and others are worse by a point."""
+class Pretender:
+    """In place of training: in every grid the first is the best, and the others are worse by a tenth of a point."""
 
-    def train(runs: list[Run], seconds: float | None) -> list[Outcome]:
-        del seconds
-        out.mkdir(exist_ok=True)
+    def __init__(self, out: Path, states: Mapping[str, State] | None = None, *, began: float = 0.0) -> None:
+        self.out, self.states, self.began = out, states or {}, began
+        self.trained: list[set[str]] = []
+        self.seconds: list[float | None] = []
+        self.before: list[int] = []
+
+    def __call__(self, runs: list[Run], seconds: float | None, before: Sequence[Outcome] = ()) -> list[Outcome]:
+        self.out.mkdir(exist_ok=True)
+        outcomes = []
         for place, run in enumerate(runs):
+            state = next((state for part, state in self.states.items() if part in run.name), State.FINISHED)
             content = result(run.config, 60.0 - place / 10, seed=run.seed, held_out_loss=2.0)
-            (out / f"{run.name}.json").write_text(json.dumps(content | {"state": state.value}))
-        trained.append([run.experiment.removesuffix("-random-bert") for run in runs])
-        return [Outcome(run, state) for run in runs]
-
-    trained: list[list[str]] = []
-    train.trained = trained  # type: ignore[attr-defined]
-    return train
+            if state in SETTLED:
+                (self.out / f"{run.name}.json").write_text(json.dumps(content))
+            outcomes.append(Outcome(run, state, began=self.began))
+        self.trained.append({run.experiment.removesuffix("-random-bert") for run in runs})
+        self.seconds.append(seconds)
+        self.before.append(len(before))
+        return outcomes
 
 
 def test_what_is_tuned_first_is_what_the_others_are_trained_with(
     sources: Sources, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "out"
-    train = pretend(out)
+    train = Pretender(out)
     outcomes = train_in_parts(["reclor-main", "tune"], Budget.GPU, sources, out, train, seeds=1)
-    first, second = train.trained  # type: ignore[attr-defined]
-    assert (set(first), set(second)) == ({"spider-tune", "reclor-tune"}, {"reclor-main"})
+    assert train.trained == [{"spider-tune", "reclor-tune"}, {"reclor-main"}]
     plan = plan_of(Budget.GPU, read_results(out), sources.encoder)
     won = plan.reclor.of("dt-fixup", 4)
     assert won == grid_of("dt-fixup", tried_on_reclor)[0].settings != RECLOR.of("dt-fixup", 4)
     assert outcomes[-1].run.config.model.input_dropout == won.dropout == 0.1
-    said = " ".join(capsys.readouterr().out.split())
-    assert f"ReClor, DT-Fixup, N = 4: {won}" in said
+    said = capsys.readouterr().out
+    assert f"ReClor, DT-Fixup, N = 4: {won}\n" in said
     assert "Spider, standard, N = 16: rate" in said
-    assert "Settings that won the tuning in this folder: DT-Fixup, standard" in said
+    assert "Settings that won the tuning beside these results: DT-Fixup, standard" in said
+    assert train.before == [0, len(outcomes) - 3], "the second part knows how long runs take"
 
 
-def test_the_others_wait_for_tuning_that_has_not_ended(
+def test_others_wait_for_tuning_of_their_task_that_has_no_result(
     sources: Sources, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    out = tmp_path / "out"
-    train = pretend(out, State.FAILED)
-    outcomes = train_in_parts(["reclor-main", "reclor-tune"], Budget.GPU, sources, out, train, seeds=1)
-    assert {each.run.experiment for each in outcomes} == {"reclor-tune-random-bert"}
+    train = Pretender(tmp_path / "out", {"deepnorm": State.FAILED, "admin-n24-lr3e-4": State.LEFT})
+    names = ["reclor-main", "spider-batch", "init-peers", "reclor-tune"]
+    outcomes = train_in_parts(names, Budget.GPU, sources, tmp_path / "out", train, seeds=1)
+    assert train.trained[0] == {"reclor-tune"}
+    assert {type(each.run.config) for each in outcomes[-3:]} == {SqlSpConfig}, "those on Spider do not wait"
     said = " ".join(capsys.readouterr().out.split())
-    assert "What won, of strategies whose tuning is whole: none" in said
-    assert "reclor-main: not begun, because tuning" in said
-    train_in_parts(["reclor-main"], Budget.GPU, sources, out, train, seeds=1)
-    said = " ".join(capsys.readouterr().out.split())
-    assert "The settings of all strategies were chosen with MiniLM" in said
-    assert len(train.trained) == 2, "it is not asked for, so nothing waits for it"  # type: ignore[attr-defined]
+    assert "reclor-main, init-peers: not begun, because runs of the tuning" in said
+    assert "(left), reclor-tune-random-bert-deepnorm-n24-lr3e-5-enc3e-5-drop0.4-warm0.02-seed1 (failed)" in said
+    assert " and 3 more. The same command tries them again" in said
+    train_in_parts(["reclor-main"], Budget.GPU, sources, tmp_path / "out", train, seeds=1)
+    assert train.trained[-1] == {"reclor-main"}, "tuning is not asked for, so nothing waits for it"
+    assert "The other settings were chosen with MiniLM" in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_stop_during_tuning_stops_all(sources: Sources, tmp_path: Path) -> None:
+    train = Pretender(tmp_path / "out", {"reclor-tune": State.LEFT}, began=1.0)
+    outcomes = train_in_parts(["spider-batch", "reclor-tune"], Budget.GPU, sources, tmp_path / "out", train, seeds=1)
+    assert all(each.was_stopped for each in outcomes)
+    assert train.trained == [{"reclor-tune"}]
+
+
+@pytest.mark.parametrize("budget", [Budget.SMOKE, Budget.PAPER])
+def test_where_tuning_chooses_nothing_there_is_one_part(
+    budget: Budget, sources: Sources, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    train = Pretender(tmp_path / "out")
+    train_in_parts(["reclor-tune", "reclor-main"], budget, replace(sources, encoder=None), tmp_path, train, seeds=1)
+    assert len(train.trained) == 1
+    assert "won" not in capsys.readouterr().out
 
 
 def test_time_is_shared_by_the_parts(sources: Sources, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    clock, given = iter([100.0, 103.0, 140.0]), []
+    clock, train = iter([100.0, 103.0, 140.0]), Pretender(tmp_path)
     monkeypatch.setattr(reproduce.time, "monotonic", lambda: next(clock))
-
-    def train(runs: list[Run], seconds: float | None) -> list[Outcome]:
-        given.append(seconds)
-        return [Outcome(run, State.FINISHED) for run in runs]
-
     train_in_parts(["reclor-main", "reclor-tune"], Budget.GPU, sources, tmp_path, train, seeds=1, budget_seconds=30.0)
-    assert given == [27.0, 0.0]
+    assert train.seconds == [27.0, 0.0]
 
 
-def test_the_list_and_the_command_have_the_plan_of_their_folder(
+def test_tuning_of_another_encoder_with_the_same_name_is_refused(sources: Sources, tmp_path: Path) -> None:
+    write_json(tmp_path / "x.json", {"name": "x", "seed": 1, "encoder": "random-bert", "encoder_sha256": "other"})
+    with pytest.raises(ConfigError, match="another encoder that is called random-bert too"):
+        train_in_parts(["reclor-main"], Budget.GPU, sources, tmp_path, Pretender(tmp_path))
+
+
+def test_the_command_and_all_that_looks_for_its_runs_have_one_plan(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     encoder, out = small_encoder(), tmp_path / "out"
-    monkeypatch.setattr(sweep_module, "run_sweep", lambda runs, out, **_: pretend(out)(runs, None))
-    options = ["--reclor", str(small_reclor()), "--encoder", str(encoder), "--out", str(out), "--seeds", "1"]
-    main(["reproduce", "reclor-main", "reclor-tune", *options])
-    capsys.readouterr()
-    main(["reproduce", "list", *options[2:]])
+    monkeypatch.setattr(sweep_module, "run_sweep", lambda runs, out, **_: Pretender(out)(runs, None))
+    monkeypatch.setattr(cli_reproduce, "POOL", 0)  # nothing is trained, so nothing needs be made up
+    given = ["--encoder", str(encoder), "--out", str(out)]
+    data = ["--reclor", str(small_reclor()), "--data", str(small_spider())]
+    main(["reproduce", "reclor-main", "tune", "spider-errors", *given, *data])
+    said = " ".join(capsys.readouterr().out.split())
+    assert said.count("the run was not trained by a sweep") == 7, "each is looked for, and found"
+    main(["reproduce", "list", *given])
     said = capsys.readouterr().out
-    (row,) = [line for line in said.splitlines() if "│ reclor-main" in line]
-    assert [part.strip() for part in row.split("│")[3:5]] == ["3", "3"], "by what was chosen here"
-    assert "Settings that won the tuning in this folder: no new layers, DT-Fixup" in " ".join(said.split())
-    assert set(GROUPS["tune"]) == set(TUNED)
+    for name, runs in (("reclor-main", "15"), ("spider-errors", "7")):
+        (row,) = [line for line in said.splitlines() if f"│ {name}" in line]
+        assert [part.strip() for part in row.split("│")[3:5]] == [runs, runs], name
+    assert "Settings that won the tuning beside these results: DT-Fixup" in " ".join(said.split())
+    main(["report", "--results", str(out), "--out", str(tmp_path / "page"), "--encoder", str(encoder)])
+    page = (tmp_path / "page" / "report.md").read_text(encoding="utf-8")
+    section = page.partition("## ReClor: accuracy with and without new layers")[2].partition("\n## ")[0]
+    assert section.count("5 seeds · 12 epochs") == 3
+    assert "Settings that won the tuning beside these results" in page.partition("\n## ")[0]
+
+
+def test_reading_has_the_settings_of_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    contents = [result(each.config, 60.0 - place / 10) for place, each in enumerate(tried_on_reclor(Budget.GPU))]
+    for place, content in enumerate(contents):
+        write_json(tmp_path / f"{place}.json", content)
+    runs: list[Run] = []
+    monkeypatch.setattr(sweep_module, "run_sweep", lambda given, out, **_: runs.extend(given) or [])
+    main(["reading", "depth", "--data", str(small_reclor()), "--out", str(tmp_path), "--seeds", "1"])
+    grid = {(each.strategy, each.layers): each.settings for each in reversed(tried_on_reclor(Budget.GPU))}
+    found = {(run.config.model.strategy, run.config.model.layers): run.config.training for run in runs}
+    for place in (("standard", 8), ("standard", 24), ("dt-fixup", 4)):
+        assert found[place].update.learning_rate == grid[place].learning_rate, place
+    assert "Settings that won the tuning beside these results: no new layers, DT-Fixup" in capsys.readouterr().out

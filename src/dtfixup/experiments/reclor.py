@@ -15,7 +15,7 @@ from rich.console import Console
 
 from dtfixup.experiments.provenance import RESULT
 from dtfixup.experiments.reading_run import ReadingSource, train_reading
-from dtfixup.experiments.settings import NO_LAYERS, RECLOR, ReclorSettings, usual_warmup
+from dtfixup.experiments.settings import NO_LAYERS, RECLOR, Choices, ReclorSettings, usual_warmup
 from dtfixup.experiments.sweep import Content, Run
 from dtfixup.files import read_json
 from dtfixup.reading.presets import ReadingRunConfig, minilm
@@ -80,6 +80,7 @@ def runs_of(
     source: ReadingSource,
     *,
     base: ReadingRunConfig | None = None,
+    choices: Choices[ReclorSettings] = RECLOR,
     seeds: int | None = None,
     command: str = "",
 ) -> list[Run]:
@@ -89,10 +90,11 @@ def runs_of(
         part: which runs.
         source: the examples.
         base: configuration to start from; the `minilm` preset by default.
+        choices: the settings of every strategy.
         seeds: of every variant, instead of 5 in `main`, 3 in `depth` and 2 of its pre-LN.
         command: what the result files say they were made by.
     """
-    make = _Maker(source, base or minilm(), command)
+    make = _Maker(source, base or minilm(), choices, command)
     lists = {
         Part.MAIN: [make.main_runs],
         Part.DEPTH: [make.depth_runs],
@@ -124,13 +126,14 @@ class TrainReading:
 class _Maker:
     source: ReadingSource
     base: ReadingRunConfig
+    choices: Choices[ReclorSettings]
     command: str
 
     def main_runs(self, seeds: int | None = None) -> list[Run]:
         """Table 4."""
         variants = [(NO_LAYERS, 0), ("standard", 4), ("dt-fixup", 4)]
         return [
-            self._run(MAIN, strategy, layers, RECLOR.of(strategy, layers), seed)
+            self._run(MAIN, strategy, layers, self.choices.of(strategy, layers), seed)
             for seed in range(1, (seeds or 5) + 1)
             for strategy, layers in variants
         ]
@@ -140,7 +143,7 @@ class _Maker:
         variants = [(strategy, layers, seeds or 3) for layers in DEPTHS for strategy in ("standard", "dt-fixup")]
         variants += [("pre-ln", layers, seeds or 2) for layers in (16, 24)]
         return [
-            self._run(DEPTH, strategy, layers, RECLOR.of(strategy, layers), seed)
+            self._run(DEPTH, strategy, layers, self.choices.of(strategy, layers), seed)
             for seed in range(1, max(count for _, _, count in variants) + 1)
             for strategy, layers, count in variants
             if seed <= count

@@ -1,6 +1,6 @@
 """Tables 4 and 5 of the paper for ReClor, and the tuning before them, as cells.
 
-The settings are those of `reclor.py`, so that its runs and these are the same.
+The grids are those of `reclor.py`, and its runs and these are the same.
 """
 
 from dataclasses import replace
@@ -34,7 +34,7 @@ def configure(
         start = replace(start, training=replace(start.training, epochs=1))
     if settings is None:
         settings = plan.reclor.of(strategy, layers)
-        if budget is Budget.PAPER and not plan.reclor.is_of_here(strategy):
+        if budget is Budget.PAPER:
             rate = _PAPER_DEPTH_RATE if ablation else _PAPER.learning_rate
             settings = replace(_PAPER, learning_rate=rate, warmup=settings.warmup)
     depth = layers_at(budget, layers) if layers else 0
@@ -99,7 +99,7 @@ def _tune_cell(plan: Plan, each: Tried[ReclorSettings]) -> Cell:
     column = f"{TITLES[each.strategy]}, N = {each.layers}" if each.layers else "no extra layers"
     variant = variant_of(each.strategy, each.layers, each.settings)
     own = replace(configure(plan, each.strategy, each.layers), hold_out=HELD_OUT)
-    is_chosen = plan.budget is not Budget.SMOKE and each.config == own
+    is_chosen = plan.budget is Budget.GPU and each.config == own
     return Cell(str(each.settings), column, variant, each.config, seeds=1, is_chosen=is_chosen)
 
 

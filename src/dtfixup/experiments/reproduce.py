@@ -24,7 +24,7 @@ from dtfixup.experiments.mu_choice import MU
 from dtfixup.experiments.reading_run import ReadingSource
 from dtfixup.experiments.reclor import TrainReading
 from dtfixup.experiments.reclor_cells import RECLOR_DEPTH, RECLOR_MAIN, RECLOR_TUNE
-from dtfixup.experiments.run_identity import SETTLED, Content, Settled, device_seconds, encoder_name, known_by
+from dtfixup.experiments.run_identity import SETTLED, Content, Settled, State, device_seconds, encoder_name, known_by
 from dtfixup.experiments.runs import Run
 from dtfixup.experiments.spider import TrainSpider, is_usual
 from dtfixup.experiments.spider_batch import BATCH
@@ -127,27 +127,12 @@ def runs_of(
     return runs
 
 
-def parts_of(names: Iterable[str], budget: Budget) -> list[list[str]]:
-    """The experiments in the order that they are trained: tuning first, since it chooses the settings of the others.
-
-    >>> parts_of(["spider-depth", "tune"], Budget.GPU)
-    [['spider-tune', 'reclor-tune'], ['spider-depth']]
-    >>> parts_of(["spider-depth", "tune"], Budget.SMOKE)
-    [['spider-depth', 'spider-tune', 'reclor-tune']]
-    """
-    wanted = [experiment.name for experiment in named(names)]
-    if budget is Budget.SMOKE:  # its tuning chooses nothing
-        return [wanted]
-    tuning = [name for name in wanted if name in GROUPS[TUNING]]
-    return [part for part in (tuning, [name for name in wanted if name not in tuning]) if part]
-
-
 def train_in_parts(
     names: Iterable[str],
     budget: Budget,
     sources: Sources,
     out: Path,
-    train: Callable[[list[Run], float | None], list[Outcome]],
+    train: Callable[[list[Run], float | None, Sequence[Outcome]], list[Outcome]],
     *,
     seeds: int | None = None,
     command: str = "",
@@ -157,33 +142,56 @@ def train_in_parts(
 
     Args:
         names: of experiments.
-        budget: how much time they may take.
+        budget: how much time they may take; only with `gpu` does tuning choose anything.
         sources: data and encoder.
         out: folder of the result files.
-        train: trains the runs of a part, in so many seconds.
+        train: trains the runs of a part in so many seconds, given what became of those before it.
         seeds: of every cell, instead of its own number.
         command: what the result files say they were made by.
         budget_seconds: as in `run_sweep`, for all parts together.
     """
-    outcomes: list[Outcome] = []
-    say, started = get_console().print, time.monotonic()
-    for part in parts_of(names, budget):
-        if any(each.state not in SETTLED for each in outcomes):
-            say(
-                f"{', '.join(part)}: not begun, because tuning, which chooses the settings, has not ended. The same "
-                "command goes on with it; without tuning, runs have the settings there are.",
-                soft_wrap=True,
-            )
-            break
-        plan, is_tuning = plan_of(budget, read_results(out), sources.encoder), part[0] in GROUPS[TUNING]
-        if not is_tuning and (text := told(plan, sources.encoder)):
-            say(text, soft_wrap=True, highlight=False)
+    sources.require_own_results(read_results(out))
+    wanted, say, started = [experiment.name for experiment in named(names)], get_console().print, time.monotonic()
+
+    def sweep(part: list[str], plan: Plan, before: Sequence[Outcome] = ()) -> list[Outcome]:
         left = None if budget_seconds is None else max(0.0, budget_seconds - (time.monotonic() - started))
-        outcomes += train(runs_of(part, plan, sources, seeds=seeds, command=command), left)
-        if is_tuning:
-            won = winners(plan_of(budget, read_results(out), sources.encoder), part)
-            say("\n".join(["What won, of strategies whose tuning is whole:", *(won or ["none"])]), highlight=False)
+        return train(runs_of(part, plan, sources, seeds=seeds, command=command), left, before)
+
+    tuning = [name for name in wanted if name in GROUPS[TUNING]] if budget is Budget.GPU else []
+    outcomes: list[Outcome] = []
+    if tuning:
+        outcomes = sweep(tuning, Plan(budget))
+        won = winners(plan_of(budget, read_results(out), sources.encoder), tuning)
+        lines = ["What won, of strategies whose tuning is whole:", *won] if won else []
+        say("\n".join(lines), soft_wrap=True, highlight=False)
+    if any(each.was_stopped or each.state is State.WAITING for each in outcomes):
+        return outcomes
+    rest = [name for name in wanted if name not in tuning]
+    if held := _held_back(rest, outcomes, budget):
+        unsettled = [f"{each.run.name} ({each.state})" for each in outcomes if each.state not in SETTLED]
+        more = f" and {len(unsettled) - 3} more" if len(unsettled) > 3 else ""
+        say(
+            f"{', '.join(held)}: not begun, because runs of the tuning that chooses their settings have no result: "
+            f"{', '.join(unsettled[:3])}{more}. The same command tries them again; named without tuning, experiments "
+            "are trained with the settings there are.",
+            soft_wrap=True,
+            highlight=False,
+        )
+    if part := [name for name in rest if name not in held]:
+        plan = plan_of(budget, read_results(out), sources.encoder)
+        if text := told(plan, sources.encoder):
+            say(text, soft_wrap=True, highlight=False)
+        outcomes = [*outcomes, *sweep(part, plan, outcomes)]
     return outcomes
+
+
+def _held_back(names: Iterable[str], tuning: Iterable[Outcome], budget: Budget) -> list[str]:
+    """The experiments on a task whose tuning has not settled."""
+    kinds = {isinstance(each.run.config, SqlSpConfig) for each in tuning if each.state not in SETTLED}
+    tasks = {name: needs([name], budget) for name in names} if kinds else {}
+    return [
+        name for name, (spider, reclor) in tasks.items() if (spider and True in kinds) or (reclor and False in kinds)
+    ]
 
 
 def label_of(experiment: str, budget: Budget, encoder: str | None = None) -> str:

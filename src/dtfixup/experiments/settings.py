@@ -66,6 +66,8 @@ class Choices(Generic[SettingsT]):
     """For each strategy that was tuned, from which depth on to train with which settings."""
     here: tuple[str, ...] = ()
     """Strategies whose settings won the tuning that is in the folder of the results."""
+    unlearnt: tuple[str, ...] = ()
+    """Strategies whose tuning there is whole, and no run of it learnt anything."""
 
     def of(self, strategy: str, layers: int) -> SettingsT:
         """The settings of the largest depth in the table that is not larger than this one.
@@ -76,10 +78,6 @@ class Choices(Generic[SettingsT]):
         if known := self.tables.get(strategy):
             return known[max((depth for depth in known if depth <= layers), default=min(known))]
         return replace(self.of(tuned_like(strategy), layers), warmup=usual_warmup(strategy))
-
-    def is_of_here(self, strategy: str) -> bool:
-        """Whether the settings are from the folder of the results, by tuning of the strategy or of one like it."""
-        return (strategy if strategy in self.tables else tuned_like(strategy)) in self.here
 
 
 SPIDER = Choices(

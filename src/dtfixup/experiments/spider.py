@@ -71,7 +71,7 @@ def configure(
         plan: what to start from.
         strategy: how the new layers are made trainable.
         layers: N, as the paper counts; a smoke run has fewer.
-        settings: those chosen for the strategy by default; in the paper's budget the paper's, where nothing was tuned.
+        settings: those chosen for the strategy by default; in the paper's budget the paper's, but for warm-up.
         epochs: as a multiple of the budget's.
         batch: examples of a planned batch, and how many of them make up an update.
     """
@@ -79,7 +79,7 @@ def configure(
     start = base(budget)
     if settings is None:
         settings = plan.spider.of(strategy, layers)
-        if budget is Budget.PAPER and not plan.spider.is_of_here(strategy):
+        if budget is Budget.PAPER:
             settings = replace(_PAPER, warmup=settings.warmup)
     training, decoder = start.training, start.model.decoder
     size, accumulate = batch or (training.batch_size, training.accumulate)

@@ -120,6 +120,7 @@ def run_sweep(
     mps: bool = False,
     keep_weights: bool = False,
     console: Console | None = None,
+    before: Sequence[Outcome] = (),
 ) -> list[Outcome]:
     """Train what is not finished yet, in order.
 
@@ -138,12 +139,13 @@ def run_sweep(
         keep_weights: leave the weights of finished runs in their folders; else only logs and predictions stay.
         console: where the table is shown: a live one on a terminal, a line for each run elsewhere. rich's own console
             by default, on which progress bars of the runs stand below the table.
+        before: what became of runs that were trained just before, by which the time of the first ones is told.
     """
     if at_once < 1:
         raise ConfigError(f"at_once is how many runs to train at the same time, 1 or more; got {at_once}")
     if mps and at_once == 1:
         raise ConfigError("MPS is for several runs at once: set at_once to 2 or more, or leave out mps")
-    with open_sweep(runs, out, work, console, at_once=at_once, budget_seconds=budget_seconds) as sweep:
+    with open_sweep(runs, out, work, console, at_once=at_once, budget_seconds=budget_seconds, before=before) as sweep:
         if at_once == 1:
             _train_in_turn(sweep, keep_weights)
         else:
@@ -203,6 +205,7 @@ class Sweep:
     ends: float = math.inf
     """A reading of `time.monotonic()`."""
     settled: Settled = field(default_factory=Settled)
+    before: Sequence[Outcome] = ()
 
     @property
     def waiting(self) -> list[Outcome]:
@@ -240,14 +243,15 @@ class Sweep:
             _say(self.console, f"[{place}/{len(self.outcomes)}] {_line(outcome)}")
 
     def expected_seconds(self, run: Run) -> float:
-        """By the slowest of the latest runs that this sweep has trained, costs considered.
+        """By the slowest of the latest runs that this sweep, or the one before it, has trained, costs considered.
 
         The first runs of a sweep take longer than the rest, since they compile what the others find compiled.
         Before it has trained any, by the results it found: runs that share the machine with more others than those did
         are as many times slower at worst. 0 where there is nothing to go by.
         """
         known = [each for each in self.outcomes if each.state is State.FINISHED]
-        here = sorted((each for each in known if each.began), key=lambda each: each.began)[-2 * self.at_once :]
+        trained = [each for each in (*self.before, *known) if each.began and each.state is State.FINISHED]
+        here = sorted(trained, key=lambda each: each.began)[-2 * self.at_once :]
         rates = [each.whole_seconds / each.run.cost for each in here]
         if not here:
             rates = [each.whole_seconds / each.run.cost * max(1.0, self.at_once / each.at_once) for each in known]
@@ -280,13 +284,15 @@ def open_sweep(
     *,
     at_once: int = 1,
     budget_seconds: float | None = None,
+    before: Sequence[Outcome] = (),
 ) -> Iterator[Sweep]:
     """Lock the folders, take over what is finished and show the table, whoever does the training."""
     started, out, console = begin(), Path(out), console or get_console()
     work = out / "runs" if work is None else Path(work)
     _require_names(runs)
     with _locked(out, work):
-        sweep = Sweep([Outcome(run) for run in runs], out, work, console, at_once, settled=Settled(read_results(out)))
+        outcomes, settled = [Outcome(run) for run in runs], Settled(read_results(out))
+        sweep = Sweep(outcomes, out, work, console, at_once, settled=settled, before=before)
         for outcome in sweep.outcomes:
             sweep.take_over(outcome)
             _set_outdated_aside(outcome, out, console)

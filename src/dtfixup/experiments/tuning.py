@@ -1,11 +1,11 @@
 """What tuning chose in a folder of results, for whatever encoder: result files → the plan of all other experiments.
 
 A strategy has what won there once every run of its grids has ended, at all the depths that it is tuned at; until then
-it has what was chosen with MiniLM, or in the paper's budget the paper's own settings, and `told` says so. So the plan
-of a folder changes when a tuning is whole, and not with each of its runs. Smoke runs choose nothing.
+it has what was chosen with MiniLM, and `told` says so. So the plan of a folder changes when a tuning is whole, and not
+with each of its runs. In the paper's budget settings are the paper's, whatever tuning finds; smoke runs choose nothing.
 """
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 from statistics import fmean
@@ -14,7 +14,7 @@ from typing import Any, Generic
 from dtfixup.experiments import reclor_cells, spider_tune
 from dtfixup.experiments.cells import TITLES, Budget, Plan, Tried, metric_of
 from dtfixup.experiments.chance import is_at_chance
-from dtfixup.experiments.run_identity import Content, Settled, State, state_of
+from dtfixup.experiments.run_identity import Content, Settled, State, encoder_name, state_of
 from dtfixup.experiments.settings import Choices, SettingsT
 from dtfixup.experiments.spider import is_usual
 
@@ -25,7 +25,7 @@ _NOTHING: Rank = (0.0, 0.0)  # of a run that diverged
 def plan_of(budget: Budget, contents: Iterable[Content], encoder: str | None = None) -> Plan:
     """The budget, with what won the tuning there is of an encoder, the budget's own by default."""
     plan = Plan(budget)
-    if budget is Budget.SMOKE:
+    if budget is not Budget.GPU:
         return plan
     settled = Settled(contents)
     return replace(
@@ -37,19 +37,20 @@ def plan_of(budget: Budget, contents: Iterable[Content], encoder: str | None = N
 
 def told(plan: Plan, encoder: str | None = None) -> str:
     """Whose settings the runs have; nothing where they are those that our own runs have."""
-    if plan.budget is Budget.SMOKE:
+    is_ours, name = is_usual(encoder, plan.budget), encoder_name(encoder or "")
+    if plan.budget is not Budget.GPU:
+        is_papers = plan.budget is Budget.PAPER and not is_ours
+        return "The settings are the paper's, which has another encoder, and not tuned." if is_papers else ""
+    if is_ours and _is_shipped(plan):
         return ""
-    is_ours = is_usual(encoder, plan.budget)
-    won = [
-        f"{', '.join(TITLES.get(name, name) for name in own.here)} ({task})" for task, own in _tasks(plan) if own.here
-    ]
-    if is_ours and (not won or (plan.budget is Budget.GPU and _is_shipped(plan))):
-        return ""
-    said = [f"Settings that won the tuning in this folder: {'; '.join(won)}."] if won else []
+    won = [f"{_listed(own.here)} ({task})" for task, own in _tasks(plan) if own.here]
+    said = [f"Settings that won the tuning beside these results: {'; '.join(won)}."] if won else []
+    for task, own in _tasks(plan):
+        said += [f"Of {_listed(own.unlearnt)} ({task}) no run of the tuning learnt anything."] if own.unlearnt else []
     if not is_ours and any(own.tables.keys() - set(own.here) for _, own in _tasks(plan)):
-        whose = "are the paper's" if plan.budget is Budget.PAPER else "were chosen with MiniLM"
-        what = "Those of the others" if won else "The settings of all strategies"
-        said.append(f"{what} {whose}; dtfixup reproduce tune with this encoder finds its own.")
+        said.append(f"The{' other' if won else ''} settings were chosen with MiniLM.")
+    if not is_ours and any(own.tables.keys() - {*own.here, *own.unlearnt} for _, own in _tasks(plan)):
+        said.append(f"dtfixup reproduce tune finds those of {name}.")
     return " ".join(said)
 
 
@@ -69,7 +70,8 @@ class _Tuning(Generic[SettingsT]):
     """All that is tried on a task, which run is the better one, and what is there of it."""
 
     tried: Sequence[Tried[SettingsT]]
-    rank: Callable[[Content], Rank]
+    rank: Callable[[Mapping[str, Any]], Rank | None]
+    """Of a run's metrics; None where they lack something, the first number 0 where the run learnt nothing."""
     settled: Settled
     encoder: str | None
 
@@ -77,55 +79,73 @@ class _Tuning(Generic[SettingsT]):
         """What won, of strategies whose tuning is whole; what is shipped, of the others."""
         won = {strategy: self._won(strategy) for strategy in dict.fromkeys(each.strategy for each in self.tried)}
         here = {strategy: table for strategy, table in won.items() if table}
-        return Choices({**shipped.tables, **here}, tuple(here))
+        unlearnt = tuple(strategy for strategy, table in won.items() if table is not None and not table)
+        return Choices({**shipped.tables, **here}, tuple(here), unlearnt)
 
-    def _won(self, strategy: str) -> dict[int, SettingsT]:
-        """What won at each depth; nothing while a run is missing, or where none at some depth has learnt."""
+    def _won(self, strategy: str) -> dict[int, SettingsT] | None:
+        """What won at each depth at which a run learnt something; None while a run is missing."""
         found = {}
         for layers in dict.fromkeys(each.layers for each in self.tried if each.strategy == strategy):
             grid = [each for each in self.tried if (each.strategy, each.layers) == (strategy, layers)]
             ranks = self._ranks(grid)
-            best = max(ranks, default=_NOTHING)
-            if not best[0]:
-                return {}
-            found[layers] = grid[ranks.index(best)].settings
+            if not ranks:
+                return None
+            rank, _, settings = max(
+                ((rank, -each.settings.learning_rate, each.settings) for rank, each in zip(ranks, grid, strict=True)),
+                key=lambda entry: entry[:2],
+            )
+            if rank[0]:
+                found[layers] = settings
         return found
 
     def _ranks(self, grid: Sequence[Tried[SettingsT]]) -> list[Rank]:
-        """Of each entry, in the mean over the seeds that all of them have; none while the first seed is not whole."""
+        """Of each entry, in the mean over the seeds that all of them have on the same data; none if not even one."""
         rows: list[list[Rank]] = []
+        data: set[Any] = set()
         for seed in count(1):
-            row = [rank for each in grid if (rank := self._rank(each, seed)) is not None]
-            if len(row) < len(grid):
+            contents = [found for each in grid if (found := self._find(each, seed)) is not None]
+            ranks = [rank for found in contents if (rank := self._rank(found)) is not None]
+            data |= {found.get("data_hash") for found in contents}
+            if len(ranks) < len(grid) or len(data) > 1:
                 break
-            rows.append(row)
+            rows.append(ranks)
         return [
             (fmean(first), fmean(second))
             for first, second in (zip(*own, strict=True) for own in zip(*rows, strict=True))
         ]
 
-    def _rank(self, each: Tried[SettingsT], seed: int) -> Rank | None:
+    def _find(self, each: Tried[SettingsT], seed: int) -> Content | None:
         config = each.config if self.encoder is None else replace(each.config, encoder=self.encoder)
-        content = self.settled.find(config, seed, metric=metric_of(config))
-        if content is None:
-            return None
-        return _NOTHING if state_of(content) is State.DIVERGED else self.rank(content)
+        return self.settled.find(config, seed, metric=metric_of(config))
+
+    def _rank(self, content: Content) -> Rank | None:
+        return _NOTHING if state_of(content) is State.DIVERGED else self.rank(content["metrics"])
 
 
-def _spider_rank(content: Content) -> Rank:
+def _spider_rank(metrics: Mapping[str, Any]) -> Rank | None:
     """The best exact match with the beam, and of equals the best without one."""
-    metrics = content["metrics"]
+    if not _are_there(metrics, "held_out_exact", "held_out_exact_greedy"):
+        return None
     return metrics["held_out_exact"], metrics["held_out_exact_greedy"]
 
 
-def _reclor_rank(content: Content) -> Rank:
-    """The most right answers of the runs that left chance; of equals what is tried first, which has the lowest rate."""
-    metrics = content["metrics"]
+def _reclor_rank(metrics: Mapping[str, Any]) -> Rank | None:
+    """The most right answers of the runs that left chance."""
+    if not _are_there(metrics, "held_out_accuracy", "chance", "evaluated_examples"):
+        return None
     return float(not is_at_chance(metrics, "held_out")), metrics["held_out_accuracy"]
+
+
+def _are_there(metrics: Mapping[str, Any], *names: str) -> bool:
+    return all(isinstance(metrics.get(name), int | float) for name in names)
 
 
 def _tasks(plan: Plan) -> tuple[tuple[str, Choices[Any]], ...]:
     return ("Spider", plan.spider), ("ReClor", plan.reclor)
+
+
+def _listed(strategies: Iterable[str]) -> str:
+    return ", ".join(TITLES.get(name, name) for name in strategies)
 
 
 def _is_shipped(plan: Plan) -> bool:
