@@ -162,8 +162,9 @@ def train_in_parts(
     if tuning:
         outcomes = sweep(tuning, Plan(budget))
         won = winners(plan_of(budget, read_results(out), sources.encoder), tuning)
-        lines = ["What won, of strategies whose tuning is whole:", *won] if won else []
-        say("\n".join(lines), soft_wrap=True, highlight=False)
+        if won:
+            lines = ["What won, of strategies whose tuning is whole:", *won]
+            say("\n".join(lines), soft_wrap=True, highlight=False)
     if any(each.was_stopped or each.state is State.WAITING for each in outcomes):
         return outcomes
     rest = [name for name in wanted if name not in tuning]
