@@ -25,14 +25,19 @@ if __name__ == "__main__":  # worker processes read this file, too
     parser.add_argument("--at-once", type=int, default=1, help="runs that share the GPU; more than one use MPS")
     given = parser.parse_args()
     sources = Sources(given.spider, given.reclor, given.encoder)
-    several = {"at_once": given.at_once, "mps": given.at_once > 1}
     train_in_parts(
         given.names,
         given.budget,
         sources,
         given.out,
         lambda runs, seconds, before: run_sweep(
-            runs, given.out, work=given.work, budget_seconds=seconds, before=before, **several
+            runs,
+            given.out,
+            work=given.work,
+            budget_seconds=seconds,
+            at_once=given.at_once,
+            mps=given.at_once > 1,
+            before=before,
         ),
         command=f"dtfixup reproduce {' '.join(given.names)}",
         budget_seconds=given.seconds,

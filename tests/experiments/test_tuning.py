@@ -122,13 +122,13 @@ def test_runs_that_broke_or_learnt_nothing_do_not_win() -> None:
     greedy = [replace_metric(each, "held_out_exact_greedy", 51.0) if each is contents[2] else each for each in contents]
     assert plan_of(Budget.GPU, greedy).spider.of("pre-ln", 24) == grid[2].settings, "of equals the best without a beam"
     broken = plan_of(Budget.GPU, [result(each.config, None) for each in grid])
-    assert (broken.spider.here, broken.spider.unlearnt, broken.spider.tables) == ((), ("pre-ln",), SPIDER.tables)
+    assert (broken.spider.here, broken.spider.unlearnt, broken.spider.tables) == ((), (("pre-ln", 24),), SPIDER.tables)
     read = grid_of("pre-ln", tried_on_reclor)
     silent = [result(each.config, 39.0, held_out_loss=1.3863) for each in read[:1]]
     others = [result(each.config, 35.0 + place, held_out_loss=2.0) for place, each in enumerate(read[1:])]
     assert plan_of(Budget.GPU, silent + others).reclor.of("pre-ln", 16) == read[-1].settings
     at_chance = [result(each.config, 26.0, held_out_loss=1.4) for each in read]
-    assert plan_of(Budget.GPU, at_chance).reclor.unlearnt == ("pre-ln",)
+    assert plan_of(Budget.GPU, at_chance).reclor.unlearnt == (("pre-ln", 16),)
 
 
 def test_a_depth_at_which_nothing_learnt_has_what_won_below_it() -> None:
@@ -137,6 +137,8 @@ def test_a_depth_at_which_nothing_learnt_has_what_won_below_it() -> None:
     plan = plan_of(Budget.GPU, [result(each.config, value) for each, value in zip(grid, values, strict=True)])
     assert set(plan.reclor.tables["standard"]) == {4, 8, 16}
     assert plan.reclor.of("standard", 24) == next(each.settings for each in grid if each.layers == 16)
+    said = "No run of the tuning learnt anything: standard, N = 24 (ReClor); what won at the depth below holds there"
+    assert said in told(plan), "with MiniLM too"
 
 
 def test_of_equals_the_lowest_rate_wins() -> None:
@@ -227,7 +229,7 @@ def test_what_learnt_nothing_is_told_and_not_asked_for_again() -> None:
         result(replace(each.config, encoder="mpnet"), None if each.strategy == "admin" else 40.0) for each in tried
     ]
     said = told(plan_of(Budget.GPU, contents, "mpnet"), "mpnet")
-    assert "Of Admin (Spider) no run of the tuning learnt anything. Of Admin (ReClor) no run" in said
+    assert "learnt anything: Admin, N = 24 (Spider); Admin, N = 24 (ReClor); what won" in said
     assert said.endswith("The other settings were chosen with MiniLM."), "tuning has nothing to find"
 
 

@@ -66,8 +66,8 @@ class Choices(Generic[SettingsT]):
     """For each strategy that was tuned, from which depth on to train with which settings."""
     here: tuple[str, ...] = ()
     """Strategies whose settings won the tuning that is in the folder of the results."""
-    unlearnt: tuple[str, ...] = ()
-    """Strategies whose tuning there is whole, and no run of it learnt anything."""
+    unlearnt: tuple[tuple[str, int], ...] = ()
+    """Strategies and depths whose tuning there is whole, and no run of it learnt anything."""
 
     def of(self, strategy: str, layers: int) -> SettingsT:
         """The settings of the largest depth in the table that is not larger than this one.

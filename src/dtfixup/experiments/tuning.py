@@ -41,15 +41,17 @@ def told(plan: Plan, encoder: str | None = None) -> str:
     if plan.budget is not Budget.GPU:
         is_papers = plan.budget is Budget.PAPER and not is_ours
         return "The settings are the paper's, which has another encoder, and not tuned." if is_papers else ""
-    if is_ours and _is_shipped(plan):
+    unlearnt = [f"{_place(*place)} ({task})" for task, own in _tasks(plan) for place in own.unlearnt]
+    if is_ours and not unlearnt and _is_shipped(plan):
         return ""
-    won = [f"{_listed(own.here)} ({task})" for task, own in _tasks(plan) if own.here]
+    won = [f"{', '.join(map(_title, own.here))} ({task})" for task, own in _tasks(plan) if own.here]
     said = [f"Settings that won the tuning beside these results: {'; '.join(won)}."] if won else []
-    for task, own in _tasks(plan):
-        said += [f"Of {_listed(own.unlearnt)} ({task}) no run of the tuning learnt anything."] if own.unlearnt else []
+    if unlearnt:
+        below = "what won at the depth below holds there, if anything did"
+        said.append(f"No run of the tuning learnt anything: {'; '.join(unlearnt)}; {below}.")
     if not is_ours and any(own.tables.keys() - set(own.here) for _, own in _tasks(plan)):
         said.append(f"The{' other' if won else ''} settings were chosen with MiniLM.")
-    if not is_ours and any(own.tables.keys() - {*own.here, *own.unlearnt} for _, own in _tasks(plan)):
+    if not is_ours and any(own.tables.keys() - {*own.here, *dict(own.unlearnt)} for _, own in _tasks(plan)):
         said.append(f"dtfixup reproduce tune finds those of {name}.")
     return " ".join(said)
 
@@ -57,7 +59,7 @@ def told(plan: Plan, encoder: str | None = None) -> str:
 def winners(plan: Plan, names: Collection[str]) -> list[str]:
     """What won in these experiments, of strategies whose tuning is whole: a line for each of them and each depth."""
     return [
-        f"{task}, {f'{TITLES[name]}, N = {layers}' if layers else name}: {settings}"
+        f"{task}, {_place(name, layers)}: {settings}"
         for (task, own), experiment in zip(_tasks(plan), (spider_tune.TUNE, reclor_cells.RECLOR_TUNE), strict=True)
         if experiment.name in names
         for name in own.here
@@ -78,24 +80,24 @@ class _Tuning(Generic[SettingsT]):
     def choose(self, shipped: Choices[SettingsT]) -> Choices[SettingsT]:
         """What won, of strategies whose tuning is whole; what is shipped, of the others."""
         won = {strategy: self._won(strategy) for strategy in dict.fromkeys(each.strategy for each in self.tried)}
-        here = {strategy: table for strategy, table in won.items() if table}
-        unlearnt = tuple(strategy for strategy, table in won.items() if table is not None and not table)
-        return Choices({**shipped.tables, **here}, tuple(here), unlearnt)
+        learnt = {name: {depth: best for depth, best in table.items() if best} for name, table in won.items()}
+        here = {strategy: table for strategy, table in learnt.items() if table}
+        unlearnt = [(name, depth) for name, table in won.items() for depth, best in table.items() if best is None]
+        return Choices({**shipped.tables, **here}, tuple(here), tuple(unlearnt))
 
-    def _won(self, strategy: str) -> dict[int, SettingsT] | None:
-        """What won at each depth at which a run learnt something; None while a run is missing."""
-        found = {}
+    def _won(self, strategy: str) -> dict[int, SettingsT | None]:
+        """What won at each depth, None where no run learnt anything; nothing while a run is missing."""
+        found: dict[int, SettingsT | None] = {}
         for layers in dict.fromkeys(each.layers for each in self.tried if each.strategy == strategy):
             grid = [each for each in self.tried if (each.strategy, each.layers) == (strategy, layers)]
             ranks = self._ranks(grid)
             if not ranks:
-                return None
+                return {}
             rank, _, settings = max(
                 ((rank, -each.settings.learning_rate, each.settings) for rank, each in zip(ranks, grid, strict=True)),
                 key=lambda entry: entry[:2],
             )
-            if rank[0]:
-                found[layers] = settings
+            found[layers] = settings if rank[0] else None
         return found
 
     def _ranks(self, grid: Sequence[Tried[SettingsT]]) -> list[Rank]:
@@ -144,8 +146,12 @@ def _tasks(plan: Plan) -> tuple[tuple[str, Choices[Any]], ...]:
     return ("Spider", plan.spider), ("ReClor", plan.reclor)
 
 
-def _listed(strategies: Iterable[str]) -> str:
-    return ", ".join(TITLES.get(name, name) for name in strategies)
+def _title(strategy: str) -> str:
+    return TITLES.get(strategy, strategy)
+
+
+def _place(strategy: str, layers: int) -> str:
+    return f"{_title(strategy)}, N = {layers}" if layers else strategy
 
 
 def _is_shipped(plan: Plan) -> bool:
