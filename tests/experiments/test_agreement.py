@@ -15,6 +15,7 @@ from dtfixup.experiments.report_cells import CellResult, mean_and_deviation, res
 from dtfixup.experiments.reproduce import EXPERIMENTS
 from dtfixup.experiments.result_files import read_results
 from dtfixup.experiments.spider_curves import epochs_to
+from dtfixup.files import read_json
 
 ROOT = Path(__file__).parents[2]
 PAGES = ("README.md", "docs/agreement.md", "docs/reading.md")
@@ -52,3 +53,20 @@ def test_a_number_is_that_of_the_results(
     elif metric:
         values = [file.metrics[metric] for file in found.files]
     assert said == (mean_and_deviation(values) if "±" in said else f"{fmean(values):.1f}")
+
+
+@pytest.mark.parametrize(
+    ("variant", "said"),
+    [
+        ("standard-n8", "44.5 ± 1.5 at N = 8"),
+        ("standard-n16", "44.7 ± 1.3 at 16"),
+        ("standard-n24", "42.6 ± 2.5 at 24"),
+        ("pre-ln-n16", "43.2 ± 2.3 and"),
+        ("pre-ln-n24", "43.9 ± 1.6 at 16 and"),
+    ],
+)
+def test_runs_with_the_settings_before_are_kept(variant: str, said: str) -> None:
+    files = sorted((ROOT / "results" / "reclor-by-rate").glob(f"reclor-depth-{variant}-seed*.json"))
+    values = [read_json(path)["metrics"]["val_accuracy"] for path in files]
+    assert said in TEXT
+    assert said.startswith(mean_and_deviation(values))

@@ -166,7 +166,8 @@ def test_peers_are_all_strategies_on_both_tasks() -> None:
     places = Counter((cell.config.model.strategy, cell.column) for cell in found)
     assert len(places) == len(found) == len(STRATEGIES) * 4
     for cell in found:
-        warms_up = STRATEGIES[cell.config.model.strategy].warmup != "none" or cell.config.model.strategy == "pre-ln"
+        is_tuned_so = cell.variant.startswith("spider-pre-ln")  # on ReClor it was best without
+        warms_up = STRATEGIES[cell.config.model.strategy].warmup != "none" or is_tuned_so
         assert (cell.config.training.warmup > 0) == warms_up, cell.variant
 
 

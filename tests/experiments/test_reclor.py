@@ -116,7 +116,7 @@ def test_settings_become_a_configuration() -> None:
 
 def test_the_defaults_are_the_presets() -> None:
     assert configure(minilm(), "dt-fixup", 4, RECLOR.of("dt-fixup", 4), 1, 4638) == minilm()
-    for strategy in (NO_LAYERS, "standard", "pre-ln"):
+    for strategy in (NO_LAYERS, "standard"):
         assert all(settings.warmup > 0 for settings in RECLOR.tables[strategy].values()), "as is usual with layer norms"
 
 

@@ -39,12 +39,6 @@ WAITING = {
     "pre-ln-n24-lr0.0006-drop0.5-smooth0.2", "pre-ln-n24-lr0.0006-drop0.5-smooth0.2-warm0.3",
     "admin-n24-lr0.0003-drop0.5-smooth0.2-warm0.1", "admin-n24-lr0.0003-drop0.3-smooth0.2-warm0.3",
     "deepnorm-n24-lr0.0003-drop0.5-smooth0.2-warm0.02", "deepnorm-n24-lr0.0003-drop0.3-smooth0.2-warm0.1",
-    "standard-n8-lr3e-5-enc3e-5-drop0.4-warm0.1", "standard-n8-lr1e-4-enc3e-5-drop0.1-warm0.1",
-    "standard-n8-lr1e-4-enc3e-5-drop0.4-warm0.3", "standard-n16-lr1e-5-enc3e-5-drop0.4-warm0.1",
-    "standard-n16-lr3e-5-enc3e-5-drop0.1-warm0.1", "standard-n16-lr3e-5-enc3e-5-drop0.4-warm0.3",
-    "standard-n24-lr3e-6-enc3e-5-drop0.4-warm0.1", "standard-n24-lr1e-5-enc3e-5-drop0.1-warm0.1",
-    "standard-n24-lr1e-5-enc3e-5-drop0.4-warm0.3", "pre-ln-n16-lr1e-4-enc3e-5-drop0.1-warm0.1",
-    "pre-ln-n16-lr1e-4-enc3e-5-drop0.4-warm0.3", "pre-ln-n16-lr1e-4-enc3e-5-drop0.4-warm0",
 }  # fmt: skip
 """Runs of tuning that are planned and may not be there yet."""
 
