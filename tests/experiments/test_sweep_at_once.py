@@ -199,27 +199,37 @@ def test_the_time_a_run_takes_is_known_from_this_sweep(toys: ModuleType, tmp_pat
         return Sweep(list(outcomes), tmp_path, tmp_path, Console(quiet=True), at_once=3, before=before)
 
     twice = replace(run, cost=4.0)
-    assert sweep_of(broken).expected_seconds(twice) == 0.0
-    assert sweep_of(found, broken).expected_seconds(twice) == 600.0, "three share what one had"
+    assert sweep_of(broken).expected_seconds(twice, 3) == 0.0
+    assert sweep_of(found, broken).expected_seconds(twice, 3) == 600.0, "three share what one had"
+    assert sweep_of(found, broken).expected_seconds(twice, 1) == 200.0, "the last one shares it with nobody"
     for others, expected in ((2, 300.0), (3, 200.0), (6, 200.0)):
         shared = replace(found, content={"wall_seconds": 100.0, "at_once": others, "metrics": {}})
-        assert sweep_of(shared).expected_seconds(twice) == expected, "nobody is taken to be faster"
+        assert sweep_of(shared).expected_seconds(twice, 3) == expected, "nobody is taken to be faster"
     trained = outcome(run, State.FINISHED, 120.0, here=True)
-    assert sweep_of(found, broken, trained).expected_seconds(twice) == 240.0
+    assert sweep_of(found, broken, trained).expected_seconds(twice, 3) == 240.0
     resumed = outcome(run, State.FINISHED, 3.0, here=True, train_seconds=150.0)
-    assert sweep_of(found, broken, trained, resumed).expected_seconds(twice) == 300.0
+    assert sweep_of(found, broken, trained, resumed).expected_seconds(twice, 3) == 300.0
     later = [outcome(run, State.FINISHED, 50.0, here=True) for _ in range(6)]
-    assert sweep_of(found, trained, *later[:5]).expected_seconds(twice) == 240.0
-    assert sweep_of(found, trained, *later).expected_seconds(twice) == 100.0, "the first ones are not the measure"
-    assert sweep_of(found, before=[trained, broken]).expected_seconds(twice) == 240.0, "by the sweep before it"
-    assert sweep_of(before=[found]).expected_seconds(twice) == 0.0, "that was trained elsewhere"
+    assert sweep_of(found, trained, *later[:5]).expected_seconds(twice, 3) == 240.0
+    assert sweep_of(found, trained, *later).expected_seconds(twice, 3) == 100.0, "the first ones are not the measure"
+    assert sweep_of(found, before=[trained, broken]).expected_seconds(twice, 3) == 240.0, "by the sweep before it"
+    assert sweep_of(before=[found]).expected_seconds(twice, 3) == 0.0, "that was trained elsewhere"
+
+
+@pytest.mark.parametrize(("waiting", "begins"), [(1, True), (2, False)])
+def test_the_last_run_has_the_machine_to_itself(waiting: int, begins: bool, toys: ModuleType, tmp_path: Path) -> None:
+    found = outcome(toys.toy_run("plain", tmp_path, 1), State.FINISHED, 100.0, here=False)
+    left = [Outcome(toys.toy_run("plain", tmp_path, 2 + place)) for place in range(waiting)]
+    ends = time.monotonic() + 150.0
+    whole = Sweep([found, *left], tmp_path, tmp_path, Console(quiet=True), at_once=3, ends=ends)
+    assert (whole.next_run() is left[0]) == begins
 
 
 def test_no_run_is_started_that_would_not_end_in_time(toys: ModuleType, tmp_path: Path) -> None:
     runs = [toys.toy_run("slow", tmp_path, layers, cost=cost) for layers, cost in ((1, 1.0), (2, 1.0), (3, 600.0))]
     outcomes, shown = sweep([*runs, toys.toy_run("plain", tmp_path, 4)], tmp_path, budget_seconds=500.0)
     assert [each.state for each in outcomes] == [State.FINISHED, State.FINISHED, State.LEFT, State.FINISHED]
-    assert "1 run is left, about 300 s" in shown, "two of 600 s would be trained in 600 s"
+    assert "1 run is left, about 600 s" in shown, "nobody shares the time that it takes"
 
 
 @pytest.fixture

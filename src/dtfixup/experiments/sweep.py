@@ -211,6 +211,11 @@ class Sweep:
     def waiting(self) -> list[Outcome]:
         return [each for each in self.outcomes if each.state is State.WAITING]
 
+    @property
+    def sharing(self) -> int:
+        """How many runs share the machine from now on: fewer than it may have where fewer are to be trained."""
+        return min(self.at_once, sum(each.state in (State.WAITING, State.RUNNING) for each in self.outcomes))
+
     def next_run(self) -> Outcome | None:
         """The first that is to be trained now: its result is not there, nor on its way, and it fits into the time."""
         running = {each.run.key for each in self.outcomes if each.state is State.RUNNING}
@@ -218,7 +223,7 @@ class Sweep:
             self.take_over(outcome)
             if outcome.state is not State.WAITING or outcome.run.key in running:
                 continue
-            if time.monotonic() + self.expected_seconds(outcome.run) < self.ends:
+            if time.monotonic() + self.expected_seconds(outcome.run, self.sharing) < self.ends:
                 return outcome
             outcome.state = State.LEFT
         return None
@@ -242,19 +247,19 @@ class Sweep:
             place = self.outcomes.index(outcome) + 1
             _say(self.console, f"[{place}/{len(self.outcomes)}] {_line(outcome)}")
 
-    def expected_seconds(self, run: Run) -> float:
+    def expected_seconds(self, run: Run, sharing: int) -> float:
         """By the slowest of the latest runs that this sweep, or the one before it, has trained, costs considered.
 
         The first runs of a sweep take longer than the rest, since they compile what the others find compiled.
-        Before it has trained any, by the results it found: runs that share the machine with more others than those did
-        are as many times slower at worst. 0 where there is nothing to go by.
+        Before it has trained any, by the results it found: where more runs are `sharing` the machine than then, each is
+        as many times slower at worst. 0 where there is nothing to go by.
         """
         known = [each for each in self.outcomes if each.state is State.FINISHED]
         trained = [each for each in (*self.before, *known) if each.began and each.state is State.FINISHED]
         here = sorted(trained, key=lambda each: each.began)[-2 * self.at_once :]
         rates = [each.whole_seconds / each.run.cost for each in here]
         if not here:
-            rates = [each.whole_seconds / each.run.cost * max(1.0, self.at_once / each.at_once) for each in known]
+            rates = [each.whole_seconds / each.run.cost * max(1.0, sharing / each.at_once) for each in known]
         return run.cost * max(rates, default=0.0)
 
     def say_end(self, started: float) -> None:
@@ -270,7 +275,8 @@ class Sweep:
             if each.state is State.FAILED and each.content is not None:
                 _say(self.console, f"{each.run.name} failed: {each.content['reason']}")
         if left := [each for each in self.outcomes if each.state in (State.LEFT, State.WAITING)]:
-            expected = sum(self.expected_seconds(each.run) for each in left) / self.at_once
+            sharing = min(self.at_once, len(left))
+            expected = sum(self.expected_seconds(each.run, sharing) for each in left) / sharing
             are, them = ("1 run is", "it") if len(left) == 1 else (f"{len(left)} runs are", "them")
             _say(self.console, f"{are} left, about {expected:.0f} s: the same command goes on with {them}")
 
