@@ -56,17 +56,17 @@ def test_a_number_is_that_of_the_results(
 
 
 @pytest.mark.parametrize(
-    ("variant", "said"),
+    ("files", "metric", "said"),
     [
-        ("standard-n8", "44.5 ± 1.5 at N = 8"),
-        ("standard-n16", "44.7 ± 1.3 at 16"),
-        ("standard-n24", "42.6 ± 2.5 at 24"),
-        ("pre-ln-n16", "43.2 ± 2.3 and"),
-        ("pre-ln-n24", "43.9 ± 1.6 at 16 and"),
+        ("reclor-by-rate/reclor-depth-standard-n8", "val_accuracy", "44.5 ± 1.5 at N = 8"),
+        ("reclor-by-rate/reclor-depth-standard-n16", "val_accuracy", "44.7 ± 1.3 at 16"),
+        ("reclor-by-rate/reclor-depth-standard-n24", "val_accuracy", "42.6 ± 2.5 at 24"),
+        ("reclor-by-rate/reclor-depth-pre-ln-n16", "val_accuracy", "43.2 ± 2.3 and"),
+        ("reclor-by-rate/reclor-depth-pre-ln-n24", "val_accuracy", "43.9 ± 1.6 at 16 and"),
+        ("spider-by-rate/init-peers-spider-deepnorm-n24", "dev_exact", "66.8 ± 1.2 before"),
     ],
 )
-def test_runs_with_the_settings_before_are_kept(variant: str, said: str) -> None:
-    files = sorted((ROOT / "results" / "reclor-by-rate").glob(f"reclor-depth-{variant}-seed*.json"))
-    values = [read_json(path)["metrics"]["val_accuracy"] for path in files]
+def test_runs_with_the_settings_before_are_kept(files: str, metric: str, said: str) -> None:
+    values = [read_json(path)["metrics"][metric] for path in sorted((ROOT / "results").glob(f"{files}-seed*.json"))]
     assert said in TEXT
     assert said.startswith(mean_and_deviation(values))

@@ -11,13 +11,13 @@ import pytest
 from dtfixup import cli_reproduce
 from dtfixup.cli import main
 from dtfixup.errors import ConfigError
-from dtfixup.experiments import reclor_cells, reproduce, spider_tune
+from dtfixup.experiments import reproduce, spider_tune
 from dtfixup.experiments import sweep as sweep_module
 from dtfixup.experiments.cells import Budget, Plan, RunConfig, Tried, metric_of
 from dtfixup.experiments.reclor_cells import tried as tried_on_reclor
 from dtfixup.experiments.reproduce import EXPERIMENTS, Sources, train_in_parts
 from dtfixup.experiments.run_identity import SETTLED, Content, Settled, State
-from dtfixup.experiments.settings import RECLOR, SPIDER, Choices
+from dtfixup.experiments.settings import RECLOR, SPIDER
 from dtfixup.experiments.smoke import small_encoder, small_reclor, small_spider
 from dtfixup.experiments.sweep import Outcome, Run, read_results
 from dtfixup.experiments.tuning import plan_of, told, winners
@@ -35,12 +35,6 @@ TUNED = {
     },
 }  # fmt: skip
 """Strategies and depths; without new layers a configuration still has a strategy."""
-WAITING = {
-    "pre-ln-n24-lr0.0006-drop0.5-smooth0.2", "pre-ln-n24-lr0.0006-drop0.5-smooth0.2-warm0.3",
-    "admin-n24-lr0.0003-drop0.5-smooth0.2-warm0.1", "admin-n24-lr0.0003-drop0.3-smooth0.2-warm0.3",
-    "deepnorm-n24-lr0.0003-drop0.5-smooth0.2-warm0.02", "deepnorm-n24-lr0.0003-drop0.3-smooth0.2-warm0.1",
-}  # fmt: skip
-"""Runs of tuning that are planned and may not be there yet."""
 
 
 def result(config: RunConfig, value: float | None, *, seed: int = 1, **metrics: Any) -> dict[str, Any]:
@@ -62,26 +56,20 @@ def grid_of(
     return [each for each in tried(budget) if each.strategy == strategy]
 
 
-def test_what_is_shipped_won_our_own_tuning(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a tuning that is not whole, what is shipped won before the runs that it waits for were planned."""
+def test_what_is_shipped_won_our_own_tuning() -> None:
     contents = read_results(RESULTS)
-    settled, now = Settled(contents), plan_of(Budget.GPU, contents)
-    assert told(now) == ""
-    for module, (name, tuned) in zip((spider_tune, reclor_cells), TUNED.items(), strict=True):
+    settled, plan = Settled(contents), plan_of(Budget.GPU, contents)
+    assert told(plan) == ""
+    for name, tuned in TUNED.items():
         cells = EXPERIMENTS[name].cells(Plan(Budget.GPU))
         found = {(cell.config.model.strategy, cell.config.model.layers) for cell in cells}
         assert found == {(strategy, layers) for strategy, depths in tuned.items() for layers in depths}
-        ended = {cell.variant: settled.find(cell.config, 1, metric=metric_of(cell.config)) for cell in cells}
-        assert {variant for variant, content in ended.items() if content is None} <= WAITING
-        pairs = zip(cells, module.tried(Budget.GPU), strict=True)
-        known = [each for cell, each in pairs if cell.variant not in WAITING]
-        monkeypatch.setattr(module, "tried", lambda budget, known=known: known)
-    before = plan_of(Budget.GPU, contents)
-    for whole, earlier, shipped in ((now.spider, before.spider, SPIDER), (now.reclor, before.reclor, RECLOR)):
-        assert set(earlier.here) == set(shipped.tables)
-        for name in earlier.here:
-            own: Choices[Any] = whole if name in whole.here else earlier
-            for layers, settings in own.tables[name].items():
+        missing = [cell.variant for cell in cells if not settled.find(cell.config, 1, metric=metric_of(cell.config))]
+        assert not missing
+    for won, shipped in ((plan.spider, SPIDER), (plan.reclor, RECLOR)):
+        assert set(won.here) == set(shipped.tables)
+        for name in won.here:
+            for layers, settings in won.tables[name].items():
                 assert shipped.of(name, layers) == settings, (name, layers)
 
 

@@ -39,7 +39,6 @@ PEERS = Experiment(
     "Both tasks: every way to make new layers trainable",
     "ours",
     peer_cells,
-    gpu_remark="DT-Fixup, standard, pre-LN, Admin and DeepNorm were tuned, the last two by three learning "
-    "rates at N = 24, with the warm-up that their authors ask for; on ReClor also by dropout and warm-up. "
-    "T-Fixup, ReZero and Xavier have the settings of DT-Fixup, but no limit between layers.",
+    gpu_remark="DT-Fixup, standard, pre-LN, Admin and DeepNorm were tuned, those with layer norms by learning rate, "
+    "dropout and warm-up. T-Fixup, ReZero and Xavier have the settings of DT-Fixup, but no limit between layers.",
 )

@@ -86,7 +86,7 @@ SPIDER = Choices(
         "standard": {2: SpiderSettings(3e-4, warmup=0.1), 16: SpiderSettings(1e-4, warmup=0.3)},
         "pre-ln": {2: SpiderSettings(6e-4, dropout=0.5, warmup=0.1)},
         "admin": {2: SpiderSettings(3e-4, warmup=0.1)},
-        "deepnorm": {2: SpiderSettings(3e-4, warmup=0.02)},
+        "deepnorm": {2: SpiderSettings(3e-4, dropout=0.5, warmup=0.02)},
     }
 )
 """With MiniLM: the best exact match with the beam, and of equals the best without one."""
