@@ -203,14 +203,15 @@ def test_table_1_has_the_best_run_of_the_deepest(tmp_path: Path) -> None:
 def test_tuning_shows_what_was_tried_and_its_cost(tmp_path: Path) -> None:
     base = sql_config(hold_out=20)
     update = replace(base.training.update, learning_rate=8e-4)
-    fast = replace(base, training=replace(base.training, update=update))
+    fast = replace(base, training=replace(base.training, update=update, warmup=350))
     write_result(tmp_path / "results", base, 61.0, file="slow.json", wall_seconds=90.0)
     write_result(tmp_path / "results", fast, 64.0, file="fast.json", wall_seconds=30.0)
     cells = [cell(each, row=str(place), seeds=1) for place, each in enumerate((base, fast))]
     page, text = build(tmp_path, [experiment("spider-tune", cells)])
-    rows = [row for row in page.rows if row and row[0] == "dt-fixup" and len(row) == 6]
-    assert [row[2:] for row in rows] == [["0.00016", "0.0008", "64.0|1 seed · 16 epochs", "0.5"],
-                                         ["0.0001", "0.0005", "61.0|1 seed · 16 epochs", "1.5"]]  # fmt: skip
+    rows = [row for row in page.rows if row and row[0] == "DT-Fixup" and len(row) == 7]
+    assert [row[2:] for row in rows] == [["0.00016", "0.0008", "350", "64.0|1 seed · 16 epochs", "0.5"],
+                                         ["0.0001", "0.0005", "0", "61.0|1 seed · 16 epochs", "1.5"]]  # fmt: skip
+    assert "| learning rate | warm-up, steps | held out exact, % |" in text
     assert "2 runs, 2.0 minutes in all" in text
     assert "exact match in percent on held-out databases of train" in text
 
@@ -230,7 +231,7 @@ def test_stability_and_speed_say_what_is_there(tmp_path: Path) -> None:
     speed = {"metrics": {"step_ms": 11.71, "train_seconds": 362}, "hardware": "a GPU", "command": "x"}
     (results / "sql-batch16-seed1.json").write_text(json.dumps(speed))
     page, _ = build(tmp_path, [depth_cells()])
-    assert ["dt-fixup", "24", "2 μ", "2", "0", "0", "7 of 200", "4.2", ""] in page.rows
+    assert ["DT-Fixup", "24", "2 μ", "2", "0", "0", "7 of 200", "4.2", ""] in page.rows
     assert page.row("speed", "a training step at batch 16") == ["11.7 ms|a GPU", "sql-batch16-seed1.json"]
     assert page.row("speed", "one question, beam 5: median and 95th percentile")[0] == "not run yet"
 

@@ -45,7 +45,7 @@ def test_a_spider_run_that_ends_where_broken_models_do_has_collapsed(tmp_path: P
     assert page.row("init-peers", "dt-fixup")[0] == "68.0, 20.0, 30.0|3 seeds · 16 epochs|1 of 3 collapsed"
     assert "Collapsed: below 30 % at the end. Where some runs failed and others did not, every run stands there" in text
     assert "![dt-fixup, N = 24: 68.0, 20.0, 30.0](figures/init-peers-spider.svg)" in text
-    assert "| dt-fixup | 24 | 2 μ | **3** | **0** | **1** |" in text
+    assert "| DT-Fixup | 24 | 2 μ | **3** | **0** | **1** |" in text
 
 
 def test_where_the_paper_tells_of_failed_runs_a_row_without_any_says_so(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
-from dtfixup.experiments.cells import Cell, RunConfig, metric_of
+from dtfixup.experiments.cells import TITLES, Cell, RunConfig, metric_of
 from dtfixup.experiments.curves import flat
 from dtfixup.experiments.paper_numbers import LEVELS
 from dtfixup.experiments.report_cells import (
@@ -123,7 +123,7 @@ def stability_section(results: Results) -> Section:
             _highest(files, "highest_growth"),
             _highest(files, "highest_input_norm_over_mu"),
         ]
-        rows.append((*labels([strategy + start, str(layers), limit]), *(Entry(text) for text in entries)))
+        rows.append((*labels([TITLES[strategy] + start, str(layers), limit]), *(Entry(text) for text in entries)))
     ends, watched = ("runs", "diverged", "collapsed"), ("skipped steps", "highest growth", "highest input")
     caption = (
         "All Spider training runs of the folder, of whatever experiment. Collapsed: below "
@@ -217,13 +217,18 @@ def tune_table(found: Sequence[CellResult]) -> Table:
     rows = []
     for place in sorted(range(len(found)), key=rank):
         model = found[place].cell.config.model
-        said = [model.strategy if model.layers else "", str(model.layers)]
+        said = [TITLES[model.strategy] if model.layers else "", str(model.layers)]
         said += [_number(flats[place].get(names[0])) for names in columns.values()]
         seconds = sum(file.seconds for file in found[place].files)
         entry = found[place].entry()
         rows.append((*labels(said), entry, Entry(f"{seconds / 60:.1f}" if found[place].files else "", Kind.LABEL)))
     metric = metric_of(found[0].cell.config).replace("_", " ") if found else ""
-    return Table(("strategy", "N", *columns, f"{metric}, %", "minutes"), tuple(rows))
+    titles = (_UNITS.get(title, title) for title in columns)
+    return Table(("strategy", "N", *titles, f"{metric}, %", "minutes"), tuple(rows))
+
+
+_UNITS = {"warmup": "warm-up, steps"}
+"""What a table calls fields whose names do not say what is counted."""
 
 
 def cost_section(experiments: Mapping[str, Sequence[CellResult]]) -> Section:
