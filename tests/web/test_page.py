@@ -7,12 +7,13 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import gradio as gr
 import pytest
 from fastapi.testclient import TestClient
 
 from dtfixup.sql.guard import Rows
 from dtfixup.web.catalogue import Catalogue
-from dtfixup.web.page import style
+from dtfixup.web.page import _AskTab, style
 from dtfixup.web.page_ask import MOST_HISTORY, Counter, Shown, _ran, remembered
 from dtfixup.web.server import Site
 
@@ -66,6 +67,34 @@ def test_rows_are_shown_with_nulls_and_kinds(counter: Counter) -> None:
     assert "3 rows." in ran.notice
     assert "<figure" in asyncio.run(counter.run("shop", "SELECT name, age FROM pets WHERE age > 0", "me")).chart
     assert "no query to run" in asyncio.run(counter.run("shop", "  ", "me")).notice
+
+
+@pytest.mark.parametrize("other", ["", "ask", "pick", "recall"])
+def test_rows_come_unless_something_else_is_answered(other: str, counter: Counter) -> None:
+    tab, me = _AskTab(counter), gr.Request(session_hash="me")
+
+    async def come() -> list[list[Any]]:
+        run = tab._run("shop", "SELECT name FROM pets", me)
+        emptied = await anext(run)
+        if other == "ask":
+            await tab._ask("shop", QUESTION, [], me)
+        elif other == "pick":
+            tab._pick("SELECT 1", {}, me)
+        elif other == "recall":
+            tab._recall("0", [Shown(QUESTION, "shop")], me)
+        await tab._ask("shop", QUESTION, [], gr.Request(session_hash="you"))
+        return [emptied, *[rows async for rows in run]]
+
+    notices = [rows[0] for rows in asyncio.run(come())]
+    assert notices[0] == ""
+    assert ["3 rows." in notice for notice in notices[1:]] == ([] if other else [True])
+
+
+def test_nothing_is_kept_of_who_left(counter: Counter) -> None:
+    counter.begin_turn("me")
+    assert counter.turn_of("me") == 1
+    counter.leave("me")
+    assert not counter.turns
 
 
 def test_a_cut_is_said() -> None:

@@ -99,7 +99,7 @@ def build_page(counter: Counter, runs: Path | None) -> gr.Blocks:
                     build_runs_tab(counter.desk, runs, tab)
 
         def leave(request: gr.Request) -> None:
-            counter.uploads.forget(visitor_of(request))
+            counter.leave(visitor_of(request))
 
         page.unload(leave)
     page.queue(max_size=64, default_concurrency_limit=None, api_open=False)
@@ -246,11 +246,13 @@ class _AskTab:
         if isinstance(taken, str):
             return {self.notice: taken}  # all else on the page stays as it is
         name, label = taken
+        self.counter.begin_turn(visitor)
         choices = [(f"{label} (uploaded)", name), *_choices(self.counter.catalogue)]
         return [gr.update(choices=choices, value=name), "", *_asked(Shown("", ""))]
 
     async def _ask(self, name: str, question: str, history: list[Shown], request: gr.Request) -> list[Any]:
         shown = await self.counter.ask(name, question or "", visitor_of(request))
+        self.counter.begin_turn(visitor_of(request))
         if not shown.pieces:
             return [*_asked(shown), history, gr.skip(), gr.skip()]
         history = remembered(history, shown)
@@ -258,16 +260,26 @@ class _AskTab:
         return [*_asked(shown), history, gr.update(visible=True), gr.update(choices=past, value=None)]
 
     async def _run(self, name: str, sql: str, request: gr.Request) -> AsyncIterator[list[Any]]:
-        """Rows of before go at once, and with them how they were sorted; alternatives make room."""
-        yield [*_rows(Ran()), gr.update(open=False)]
-        yield [*_rows(await self.counter.run(name, sql or "", visitor_of(request))), gr.skip()]
+        """Rows of before go at once, and with them how they were sorted; alternatives make room.
 
-    def _pick(self, sql: str, shares: dict[str, str]) -> list[Any]:
+        Rows that come when something else is answered are not shown: Gradio cancels a run when the other answer is
+        shown and not before, and they might come between.
+        """
+        visitor = visitor_of(request)
+        turn = self.counter.turn_of(visitor)
+        yield [*_rows(Ran()), gr.update(open=False)]
+        ran = await self.counter.run(name, sql or "", visitor)
+        if self.counter.turn_of(visitor) == turn:
+            yield [*_rows(ran), gr.skip()]
+
+    def _pick(self, sql: str, shares: dict[str, str], request: gr.Request) -> list[Any]:
+        self.counter.begin_turn(visitor_of(request))
         return [laid_out(sql), share_line(shares.get(sql, "")), *_rows(Ran())]
 
     def _recall(self, place: str, history: list[Shown], request: gr.Request) -> list[Any]:
         """An answer of before; it can be recalled again, so nothing stays chosen."""
         shown = history[int(place)]
+        self.counter.begin_turn(visitor_of(request))
         if self.counter.is_there(shown.database, visitor_of(request)):
             return [shown.question, shown.database, *_asked(shown), None]
         gone = notice("error", f"{shown.label} is no longer here: upload the file again to ask it.")

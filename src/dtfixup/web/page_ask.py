@@ -74,6 +74,21 @@ class Counter:
     desk: Desk
     catalogue: Catalogue
     uploads: UploadStore
+    turns: dict[str, int] = field(default_factory=dict)
+    """How often what is answered was replaced on a visitor's page."""
+
+    def turn_of(self, visitor: str) -> int:
+        """Tells whether the page still answers what it did."""
+        return self.turns.get(visitor, 0)
+
+    def begin_turn(self, visitor: str) -> None:
+        """Something else is answered on the visitor's page from now on."""
+        self.turns[visitor] = self.turn_of(visitor) + 1
+
+    def leave(self, visitor: str) -> None:
+        """The visitor has closed the page."""
+        self.turns.pop(visitor, None)
+        self.uploads.forget(visitor)
 
     def find(self, name: str, visitor: str) -> tuple[OpenedDatabase, str]:
         """A database of the catalogue or an upload of this visitor, with its label."""
