@@ -19,7 +19,7 @@ setup: .venv/dev
 	@touch $@
 
 .venv/dev: .venv/run
-	@$(PIP) --editable .[cluster,dev,web]
+	@$(PIP) --editable .[cluster,dev,web] --editable paper
 	@$(COMPILE)
 	@touch $@
 

@@ -16,12 +16,12 @@ import numpy as np
 import torch
 
 from dtfixup.encoders.load import file_sha256
-from dtfixup.experiments.provenance import begin, provenance
 from dtfixup.files import write_json
-from dtfixup.sql.answers import Answer
-from dtfixup.sql.dataset import Dataset, open_dataset
-from dtfixup.sql.parser import SqlParser, default_model, open_database
-from dtfixup.sql.sample import sample_folder
+from dtfixup.provenance import begin, provenance
+from dtfixup.sql.ask.answers import Answer
+from dtfixup.sql.ask.parser import SqlParser, default_model, open_database
+from dtfixup.sql.database.dataset import Dataset, open_dataset
+from dtfixup.sql.database.sample import sample_folder
 from dtfixup.training.checkpoint import weights_file
 
 

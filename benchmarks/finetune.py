@@ -19,13 +19,13 @@ from rich.console import Console
 from rich.table import Table
 
 from dtfixup.encoders.load import file_sha256
-from dtfixup.experiments.provenance import begin, provenance
-from dtfixup.experiments.sql_finetune import finetune, open_finetuning
 from dtfixup.files import read_json, write_json
-from dtfixup.sql.dataset import open_dataset
-from dtfixup.sql.finetuning import FinetuneConfig
-from dtfixup.sql.parser import default_model
-from dtfixup.sql.sample import sample_folder
+from dtfixup.provenance import begin, provenance
+from dtfixup.sql.ask.parser import default_model
+from dtfixup.sql.database.dataset import open_dataset
+from dtfixup.sql.database.sample import sample_folder
+from dtfixup.sql.finetune.run import finetune, open_finetuning
+from dtfixup.sql.finetune.task import FinetuneConfig
 from dtfixup.training.checkpoint import weights_file
 
 _LARGEST = 6

@@ -22,15 +22,15 @@ from rich.table import Table
 from torch import Tensor, nn
 
 from dtfixup.encoders import load_encoder
-from dtfixup.experiments.provenance import begin, provenance
 from dtfixup.files import write_json
 from dtfixup.fixup import StreamLimit
 from dtfixup.fixup.norms import evaluation_mode
-from dtfixup.sql.prepared import open_prepared
-from dtfixup.sql.presets import minilm
-from dtfixup.sql.shapes import Shape
-from dtfixup.sql.store import load_model
-from dtfixup.sql.task import SqlTask
+from dtfixup.provenance import begin, provenance
+from dtfixup.sql.model.config import minilm
+from dtfixup.sql.model.prepared import open_prepared
+from dtfixup.sql.model.shapes import Shape
+from dtfixup.sql.model.store import load_model
+from dtfixup.sql.model.task import SqlTask
 from dtfixup.training.config import changed, to_json
 from dtfixup.training.plan import PlannedBatch
 

@@ -18,14 +18,14 @@ from pathlib import Path
 from statistics import fmean
 
 import torch
+from dtfixup_paper.report.cells import mean_and_deviation
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from dtfixup.experiments.kinship_demo import Candidate, DemoConfig, DemoData, Run, data_hash, prepare
-from dtfixup.experiments.provenance import begin, provenance
-from dtfixup.experiments.report_cells import mean_and_deviation
+from dtfixup.demo.training import Candidate, DemoConfig, DemoData, Run, data_hash, prepare
 from dtfixup.files import write_json
+from dtfixup.provenance import begin, provenance
 
 LIMITS = {"no limit": (0, 0), "stream 2 μ": (2, 0), "added 1 μ": (0, 1), "stream 2 μ, added 1 μ": (2, 1)}
 """Of the length of vectors between layers, and of what a layer adds to one."""

@@ -13,13 +13,13 @@ import time
 from pathlib import Path
 from typing import Any
 
-from dtfixup.sql.content import ContentIndex, open_content
-from dtfixup.sql.dataset import Dataset, open_dataset
-from dtfixup.sql.link_figures import LinkFigures, read_gold
-from dtfixup.sql.linking import link
-from dtfixup.sql.sample import sample_folder
-from dtfixup.sql.values import candidates
-from dtfixup.sql.words import split_words
+from dtfixup.sql.database.content import ContentIndex, open_content
+from dtfixup.sql.database.dataset import Dataset, open_dataset
+from dtfixup.sql.database.sample import sample_folder
+from dtfixup.sql.evaluation.link_figures import LinkFigures, read_gold
+from dtfixup.sql.language.words import split_words
+from dtfixup.sql.linking.candidates import candidates
+from dtfixup.sql.linking.links import link
 
 
 def default_data() -> Path:

@@ -12,12 +12,12 @@ import torch
 from rich.console import Console
 
 from dtfixup.encoders.load import file_sha256
-from dtfixup.experiments.pack_loss import measure_loss, rounding_by_part, show_loss
-from dtfixup.experiments.provenance import begin, provenance
 from dtfixup.files import write_json
-from dtfixup.sql.prepared import open_prepared
+from dtfixup.provenance import begin, provenance
+from dtfixup.sql.model.prepared import open_prepared
 from dtfixup.training.checkpoint import weights_file
-from dtfixup.training.tensors import read_content
+from dtfixup.weights.tensors import read_content
+from tools.release.pack_loss import measure_loss, rounding_by_part, show_loss
 
 
 def main() -> None:

@@ -24,15 +24,15 @@ from torch import Tensor
 from transformers import RobertaConfig, RobertaModel
 
 from dtfixup.encoders import Encoder, load_encoder
-from dtfixup.experiments.provenance import begin, provenance
 from dtfixup.files import write_json
 from dtfixup.fixup import FixupReport
 from dtfixup.fixup.monitor import watch
 from dtfixup.fixup.norms import evaluation_mode
-from dtfixup.sql.prepared import open_prepared
-from dtfixup.sql.presets import paper
-from dtfixup.sql.shapes import Shape
-from dtfixup.sql.task import SqlTask
+from dtfixup.provenance import begin, provenance
+from dtfixup.sql.model.config import paper
+from dtfixup.sql.model.prepared import open_prepared
+from dtfixup.sql.model.shapes import Shape
+from dtfixup.sql.model.task import SqlTask
 from dtfixup.training.config import changed, to_json
 from dtfixup.training.plan import PlannedBatch
 from dtfixup.training.precision import autocast, float32_products

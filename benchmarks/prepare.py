@@ -17,16 +17,16 @@ from linking import default_data
 
 from dtfixup.encoders import load_tokenizer
 from dtfixup.errors import SqlError
-from dtfixup.experiments.provenance import peak_memory_gib
-from dtfixup.sql.content import open_content
-from dtfixup.sql.dataset import open_dataset
-from dtfixup.sql.inputs import describe_database
-from dtfixup.sql.linking import link
-from dtfixup.sql.prepare import prepare
-from dtfixup.sql.sql_reader import SqlReader
-from dtfixup.sql.transitions import steps_of
-from dtfixup.sql.values import candidates
-from dtfixup.sql.words import split_words
+from dtfixup.provenance import peak_memory_gib
+from dtfixup.sql.database.content import open_content
+from dtfixup.sql.database.dataset import open_dataset
+from dtfixup.sql.grammar.reader import SqlReader
+from dtfixup.sql.grammar.transitions import steps_of
+from dtfixup.sql.language.words import split_words
+from dtfixup.sql.linking.candidates import candidates
+from dtfixup.sql.linking.inputs import describe_database
+from dtfixup.sql.linking.links import link
+from dtfixup.sql.preparation.prepare import prepare
 
 
 def main() -> None:

@@ -22,8 +22,8 @@ import torch
 
 from dtfixup import dt_fixup_, initialise_free_
 from dtfixup.encoders import load_encoder
-from dtfixup.experiments.provenance import begin, provenance
 from dtfixup.files import write_json
+from dtfixup.provenance import begin, provenance
 from dtfixup.reading.answers import Reader
 from dtfixup.reading.examples import ReadingExample
 from dtfixup.reading.model import ReadingModel

@@ -24,8 +24,8 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
 from dtfixup import dt_fixup_
-from dtfixup.experiments.provenance import begin, commit, hardware
 from dtfixup.files import write_json
+from dtfixup.provenance import begin, commit, hardware
 from dtfixup.training.casting import call_cast, cast_names
 from dtfixup.transformer import Attention, Kernel, StackConfig, TransformerStack
 

@@ -24,10 +24,10 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from dtfixup.experiments.provenance import begin, provenance
 from dtfixup.files import write_json
-from dtfixup.sql.dataset import open_dataset
-from dtfixup.sql.sample import sample_folder
+from dtfixup.provenance import begin, provenance
+from dtfixup.sql.database.dataset import open_dataset
+from dtfixup.sql.database.sample import sample_folder
 
 RUN_EVERY = 4
 _TIMEOUT = 120.0

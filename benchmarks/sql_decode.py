@@ -18,15 +18,15 @@ import torch
 
 from dtfixup import dt_fixup_, initialise_free_
 from dtfixup.encoders import load_encoder
-from dtfixup.experiments.provenance import begin, provenance
 from dtfixup.files import write_json
-from dtfixup.sql.batch import Corpus, Order
-from dtfixup.sql.decoding import corpus_for, decode, search_all
-from dtfixup.sql.model import SqlSpModel
-from dtfixup.sql.prepared import Prepared, open_prepared
-from dtfixup.sql.presets import minilm
-from dtfixup.sql.search import BeamSearch
-from dtfixup.sql.store import load_model
+from dtfixup.provenance import begin, provenance
+from dtfixup.sql.model.batches import Corpus, Order
+from dtfixup.sql.model.config import minilm
+from dtfixup.sql.model.decoding import corpus_for, decode, search_all
+from dtfixup.sql.model.model import SqlSpModel
+from dtfixup.sql.model.prepared import Prepared, open_prepared
+from dtfixup.sql.model.search import BeamSearch
+from dtfixup.sql.model.store import load_model
 
 
 def main() -> None:
@@ -72,8 +72,10 @@ def main() -> None:
 
 
 def prepared_sample() -> Prepared:
-    from dtfixup.sql.prepare import prepare  # a machine with a GPU gets its data prepared, and has no SQL parser
-    from dtfixup.sql.sample import sample_folder
+    from dtfixup.sql.database.sample import sample_folder
+    from dtfixup.sql.preparation.prepare import (
+        prepare,  # a machine with a GPU gets its data prepared, and has no SQL parser
+    )
 
     folder = tempfile.mkdtemp()
     prepare(sample_folder(), folder, show_progress=False)

@@ -29,15 +29,15 @@ from rich.progress import track
 from torch import Tensor, nn
 
 from dtfixup.encoders import load_encoder
-from dtfixup.experiments.provenance import begin, provenance
 from dtfixup.files import read_json, write_atomically, write_json
 from dtfixup.fixup import FixupReport
 from dtfixup.fixup.monitor import watch
 from dtfixup.fixup.norms import evaluation_mode
-from dtfixup.sql.prepared import open_prepared
-from dtfixup.sql.presets import minilm
-from dtfixup.sql.shapes import Shape
-from dtfixup.sql.task import SqlTask
+from dtfixup.provenance import begin, provenance
+from dtfixup.sql.model.config import minilm
+from dtfixup.sql.model.prepared import open_prepared
+from dtfixup.sql.model.shapes import Shape
+from dtfixup.sql.model.task import SqlTask
 from dtfixup.training.config import changed, to_json
 from dtfixup.training.plan import PlannedBatch
 from dtfixup.training.precision import autocast, float32_products

@@ -15,17 +15,17 @@ from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from dtfixup_paper.runs.sweep import Outcome, Run, State, run_sweep
+from dtfixup_paper.tables.cells import Budget, Plan, RunConfig, metric_of
+from dtfixup_paper.tables.reclor import TrainReading
+from dtfixup_paper.tables.spider import TrainSpider, configure
 from rich.console import Console
 
-from dtfixup.experiments.cells import Budget, Plan, RunConfig, metric_of
-from dtfixup.experiments.provenance import begin, provenance
-from dtfixup.experiments.reading_run import ReadingSource
-from dtfixup.experiments.reclor import TrainReading
-from dtfixup.experiments.spider import TrainSpider, configure
-from dtfixup.experiments.sweep import Outcome, Run, State, run_sweep
 from dtfixup.files import write_json
+from dtfixup.provenance import begin, provenance
 from dtfixup.reading.presets import smoke
-from dtfixup.sql.prepared import open_prepared
+from dtfixup.reading.train import ReadingSource
+from dtfixup.sql.model.prepared import open_prepared
 from dtfixup.training.config import to_json
 
 ALLOWED = 1.15
@@ -90,7 +90,7 @@ def runs_of(options: argparse.Namespace, count: int, epochs: int | None) -> list
     """Runs that differ by their seed."""
     config: RunConfig
     if options.data is None:
-        from dtfixup.experiments.smoke import small_encoder, small_reclor
+        from dtfixup_paper.tables.smoke import small_encoder, small_reclor
 
         source = ReadingSource(small_reclor())
         config = replace(smoke(), encoder=options.encoder or str(small_encoder()))

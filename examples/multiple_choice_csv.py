@@ -6,9 +6,9 @@ tenth of its rows is kept apart to measure on. Ctrl-C saves and stops, the same 
 
 import sys
 
-from dtfixup.experiments.reading_run import train_reading
 from dtfixup.reading.answers import Reader
 from dtfixup.reading.presets import own_data
+from dtfixup.reading.train import train_reading
 
 csv, folder, *size = [word for word in sys.argv[1:] if word != "--resume"]
 layers, epochs = map(int, size or (12, 12))

@@ -8,9 +8,9 @@ end; results of runs that are in the folder of `--out` are not repeated.
 import argparse
 from pathlib import Path
 
-from dtfixup.experiments.cells import Budget
-from dtfixup.experiments.reproduce import Sources, train_in_parts
-from dtfixup.experiments.sweep import run_sweep
+from dtfixup_paper.runs.reproduce import Sources, train_in_parts
+from dtfixup_paper.runs.sweep import run_sweep
+from dtfixup_paper.tables.cells import Budget
 
 if __name__ == "__main__":  # worker processes read this file, too
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])

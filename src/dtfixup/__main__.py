@@ -1,5 +1,5 @@
 """`python -m dtfixup`, and `torchrun -m dtfixup`: the command line."""
 
-from dtfixup.cli import main
+from dtfixup.cli.main import main
 
 main()

@@ -62,12 +62,13 @@ def write_safetensors(
 
 
 @lru_cache
-def package_digest(package: str) -> str:
-    """A hash of a package's own code and data files: what its code made is stale when the code is another."""
+def package_digest(*packages: str) -> str:
+    """A hash of the code and data files of packages: what their code made is stale when the code is another."""
     digest = hashlib.sha256()
-    kept = (file for file in files(package).iterdir() if file.name.endswith((".py", ".txt", ".yaml")))
-    for file in sorted(kept, key=lambda file: file.name):
-        digest.update(file.name.encode() + file.read_bytes())
+    for package in packages:
+        kept = (file for file in files(package).iterdir() if file.name.endswith((".py", ".txt", ".yaml")))
+        for file in sorted(kept, key=lambda file: file.name):
+            digest.update(file.name.encode() + file.read_bytes())
     return digest.hexdigest()
 
 

@@ -73,7 +73,7 @@ def test_the_parser_needs_neither_transformers_nor_the_compiler_of_torch() -> No
     program = """
 import sys
 from dtfixup.encoders import load_reader, load_tokenizer
-import dtfixup.sql.parser
+import dtfixup.sql.ask.parser
 load_reader(), load_tokenizer().pieces(["pier"])
 print([name for name in ("transformers", "torch._dynamo", "scipy", "lightning") if name in sys.modules])
 """

@@ -27,8 +27,7 @@ from transformers import (
 
 from dtfixup.encoders import Encoder, encoder_sha256, load, load_encoder
 from dtfixup.errors import EncoderError
-
-from ..transformer.operations import READS_A_NUMBER, Operations
+from tests.transformer.operations import READS_A_NUMBER, Operations
 
 BYTES = ["<s>", "<pad>", "</s>", "<unk>", "<mask>", "d", "o", "g", "\u0120", "do", "\u0120do", "\u0120dog"]
 WORDS = ["[CLS]", "[PAD]", "[SEP]", "[UNK]", "the", "dog", "play", "##ing", "##s", "park"]

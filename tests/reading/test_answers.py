@@ -7,8 +7,7 @@ from dtfixup.reading.answers import Reader
 from dtfixup.reading.scoring import probabilities
 from dtfixup.reading.tokens import ReadingCorpus, tokenise
 from dtfixup.training.precision import Precision, fast_precision
-
-from .tiny_reading import made_up, tiny_model
+from tests.reading.tiny_reading import made_up, tiny_model
 
 EXAMPLES = made_up(6, options=(2, 3, 4), longest=12)
 

@@ -9,7 +9,6 @@ import torch
 from torch.nn import functional as F
 
 from dtfixup.errors import CheckpointError, ConfigError
-from dtfixup.experiments.reading_run import train_reading
 from dtfixup.reading.answers import Classifier, Reader
 from dtfixup.reading.classifier import classifier_task, train_classifier
 from dtfixup.reading.model import ReadingModel
@@ -17,10 +16,10 @@ from dtfixup.reading.presets import ReadingRunConfig, minilm, own_data
 from dtfixup.reading.store import load_classifier
 from dtfixup.reading.texts import LabelledTexts, read_texts, tokenise_texts
 from dtfixup.reading.tokens import ReadingCorpus
+from dtfixup.reading.train import train_reading
 from dtfixup.training.config import changed
 from dtfixup.training.precision import Precision
-
-from .tiny_reading import FILLING, MODEL, NOUNS, TINY, encoder_folder, made_data, tiny_encoder
+from tests.reading.tiny_reading import FILLING, MODEL, NOUNS, TINY, encoder_folder, made_data, tiny_encoder
 
 CPU = torch.device("cpu")
 

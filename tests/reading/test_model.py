@@ -10,8 +10,7 @@ from torch.nn import functional as F
 from dtfixup.errors import ConfigError
 from dtfixup.reading.model import ReadingConfig, ReadingModel
 from dtfixup.reading.tokens import ReadingBatch, ReadingCorpus, ReadingShape, tokenise
-
-from .tiny_reading import MODEL, made_up, tiny_encoder, tiny_model
+from tests.reading.tiny_reading import MODEL, made_up, tiny_encoder, tiny_model
 
 EXAMPLES = made_up(8, options=(2, 3, 4), longest=12)
 KINDS = ("bert", "roberta")

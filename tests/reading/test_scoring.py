@@ -10,8 +10,7 @@ import torch
 
 from dtfixup.reading.scoring import choices, metrics_of, probabilities, write_probabilities
 from dtfixup.reading.tokens import ReadingCorpus, tokenise
-
-from .tiny_reading import made_up, tiny_model
+from tests.reading.tiny_reading import made_up, tiny_model
 
 
 def test_probabilities_come_in_the_order_given_whatever_is_read_together(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,9 +17,8 @@ from dtfixup.reading.store import load_model
 from dtfixup.reading.task import ReadingTask
 from dtfixup.training.config import changed
 from dtfixup.training.loop import fit
-from dtfixup.training.tensors import save_weights
-
-from .tiny_reading import TINY, encoder_folder, made_data, tiny_encoder, write_encoder
+from dtfixup.weights.tensors import save_weights
+from tests.reading.tiny_reading import TINY, encoder_folder, made_data, tiny_encoder, write_encoder
 
 
 @pytest.fixture(scope="module", params=[0.0, 1.0])

@@ -19,9 +19,8 @@ from dtfixup.training.log import read_lines
 from dtfixup.training.loop import fit
 from dtfixup.training.precision import Precision, autocast
 from dtfixup.training.update import Updater
-
-from ..transformer.operations import READS_A_NUMBER, Operations
-from .tiny_reading import TINY, made_data, made_up, task_of
+from tests.reading.tiny_reading import TINY, made_data, made_up, task_of
+from tests.transformer.operations import READS_A_NUMBER, Operations
 
 
 def tiny(**changes: Any) -> ReadingRunConfig:

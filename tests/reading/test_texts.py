@@ -9,8 +9,7 @@ import pytest
 
 from dtfixup.errors import DataError
 from dtfixup.reading.texts import read_texts, tokenise_texts
-
-from .tiny_reading import tiny_encoder
+from tests.reading.tiny_reading import tiny_encoder
 
 
 def test_texts_and_classes_are_read_in_their_order(tmp_path: Path) -> None:

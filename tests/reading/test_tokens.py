@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from dtfixup.errors import DataError, EncoderError
 from dtfixup.reading.examples import ReadingExample
 from dtfixup.reading.tokens import ReadingCorpus, ReadingShape, ReadingTokens, special_tokens, tokenise
-
-from ..transformer.operations import READS_A_NUMBER, Operations
-from .tiny_reading import made_up, tiny_encoder
+from tests.reading.tiny_reading import made_up, tiny_encoder
+from tests.transformer.operations import READS_A_NUMBER, Operations
 
 TOKENIZERS = {kind: tiny_encoder(kind).tokenizer for kind in ("bert", "roberta")}
 EXAMPLES = made_up(30, options=(2, 3, 5), longest=30)

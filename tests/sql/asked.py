@@ -9,14 +9,13 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from dtfixup.encoders.load import minilm_path
-from dtfixup.sql.batch import Order
-from dtfixup.sql.model import SqlSpModel
-from dtfixup.sql.parser import SqlParser
+from dtfixup.sql.ask.parser import SqlParser
+from dtfixup.sql.model.batches import Order
+from dtfixup.sql.model.model import SqlSpModel
 from dtfixup.training.config import to_json
 from dtfixup.training.encoder_task import frozen_checksum, frozen_names
-from dtfixup.training.tensors import save_weights
-
-from .tiny_model import CONFIG, tiny_encoder, tiny_model
+from dtfixup.weights.tensors import save_weights
+from tests.sql.tiny_model import CONFIG, tiny_encoder, tiny_model
 
 
 def save_run(folder: Path, model: SqlSpModel, encoder: str, **content: Any) -> Path:

@@ -1,8 +1,8 @@
 """A database of a dataset as the parser sees it."""
 
-from dtfixup.sql.content import open_content
-from dtfixup.sql.dataset import Dataset
-from dtfixup.sql.inputs import DatabaseInputs, describe_database
+from dtfixup.sql.database.content import open_content
+from dtfixup.sql.database.dataset import Dataset
+from dtfixup.sql.linking.inputs import DatabaseInputs, describe_database
 
 
 def described(dataset: Dataset, name: str) -> DatabaseInputs:

@@ -7,7 +7,7 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
-from dtfixup.sql.finetuning import FinetuneConfig
+from dtfixup.sql.finetune.task import FinetuneConfig
 from dtfixup.training.config import changed
 
 CITIES = [

@@ -6,12 +6,12 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from dtfixup.sql.dataset import Dataset, Example, open_dataset
-from dtfixup.sql.inputs import DatabaseInputs
-from dtfixup.sql.schema import ColumnType, Schema, Table, assemble, write_tables_json
-from dtfixup.sql.synthesis.template_filling import Filler
-from dtfixup.sql.synthesis.template_making import Unusable
-from dtfixup.sql.synthesis.templates import Template
+from dtfixup.sql.database.dataset import Dataset, Example, open_dataset
+from dtfixup.sql.database.schema import ColumnType, Schema, Table, assemble, write_tables_json
+from dtfixup.sql.linking.inputs import DatabaseInputs
+from dtfixup.sql.synthesis.templates.filling import Filler
+from dtfixup.sql.synthesis.templates.making import Unusable
+from dtfixup.sql.synthesis.templates.template import Template
 
 NUMBER, TEXT = ColumnType.NUMBER, ColumnType.TEXT
 

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import numpy as np
 
-from dtfixup.sql.batch import Batch
-from dtfixup.sql.grammar import Choice, ColumnKind
-from dtfixup.sql.prepared import Prepared, starts
-from dtfixup.sql.relations import Match, Relation, expand
-from dtfixup.sql.shapes import ANCHOR_TOKENS
+from dtfixup.sql.grammar.rules import Choice, ColumnKind
+from dtfixup.sql.linking.relations import Match, Relation, expand
+from dtfixup.sql.model.batches import Batch
+from dtfixup.sql.model.prepared import Prepared, starts
+from dtfixup.sql.model.shapes import ANCHOR_TOKENS
 
 CLS, SEP, PAD = 101, 102, 0
 

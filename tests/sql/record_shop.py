@@ -1,8 +1,8 @@
 """A small schema with content for the tests of linking and candidates."""
 
-from dtfixup.sql.content import ContentIndex, build_index
-from dtfixup.sql.rows import ColumnValues
-from dtfixup.sql.schema import ColumnType, Schema, Table, assemble
+from dtfixup.sql.database.content import ContentIndex, build_index
+from dtfixup.sql.database.rows import ColumnValues
+from dtfixup.sql.database.schema import ColumnType, Schema, Table, assemble
 
 NUMBER, TEXT, TIME = ColumnType.NUMBER, ColumnType.TEXT, ColumnType.TIME
 

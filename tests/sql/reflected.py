@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from sqlalchemy import create_engine, text
 
-from dtfixup.sql.schema import ColumnType, Schema
+from dtfixup.sql.database.schema import ColumnType, Schema
 
 
 def run_script(url: str, script: str | Iterable[str]) -> None:

@@ -17,13 +17,12 @@ from typing import Any
 import sqlglot
 from sqlalchemy import create_engine
 
-from dtfixup.sql.dataset import Dataset
-from dtfixup.sql.dialects import Translator
-from dtfixup.sql.execute import GuardedConnection, Rows, open_guarded
-from dtfixup.sql.opened import OpenedDatabase
-
-from .reflected import run_script
-from .servers import fresh_database
+from dtfixup.sql.ask.opened import OpenedDatabase
+from dtfixup.sql.database.dataset import Dataset
+from dtfixup.sql.dialects.translate import Translator
+from dtfixup.sql.execution.guarded import GuardedConnection, Rows, open_guarded
+from tests.sql.reflected import run_script
+from tests.sql.servers import fresh_database
 
 TYPES = {
     "postgresql": {

@@ -5,11 +5,10 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from dtfixup.sql.dataset import Dataset, open_dataset
-from dtfixup.sql.phrases.domain import Domain, read_domain
-from dtfixup.sql.schema import ColumnType, Schema, Table, assemble, write_tables_json
-
-from .described import described
+from dtfixup.sql.database.dataset import Dataset, open_dataset
+from dtfixup.sql.database.schema import ColumnType, Schema, Table, assemble, write_tables_json
+from dtfixup.sql.synthesis.phrases.domain import Domain, read_domain
+from tests.sql.described import described
 
 NUMBER, TEXT, TIME, BOOLEAN = ColumnType.NUMBER, ColumnType.TEXT, ColumnType.TIME, ColumnType.BOOLEAN
 

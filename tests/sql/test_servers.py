@@ -6,9 +6,9 @@ from contextlib import AbstractContextManager
 
 import pytest
 
-from . import servers
-from .conftest import started
-from .servers import Server, mariadb_server, postgresql_server
+from tests.sql import servers
+from tests.sql.conftest import started
+from tests.sql.servers import Server, mariadb_server, postgresql_server
 
 
 @pytest.mark.parametrize("start", [postgresql_server, mariadb_server])

@@ -15,15 +15,15 @@ import torch
 from transformers import BertConfig, BertModel, PreTrainedTokenizerBase
 
 from dtfixup.encoders import Encoder
-from dtfixup.sql.batch import Batch, Corpus, Order
-from dtfixup.sql.decoder import DecoderConfig
-from dtfixup.sql.grammar import Grammar
-from dtfixup.sql.model import ModelConfig, SqlSpModel
-from dtfixup.sql.prepare import prepare
-from dtfixup.sql.prepared import Prepared, open_prepared
-from dtfixup.sql.reflection import reflect
-from dtfixup.sql.sample import sample_folder
-from dtfixup.sql.schema import write_tables_json
+from dtfixup.sql.database.reflection import reflect
+from dtfixup.sql.database.sample import sample_folder
+from dtfixup.sql.database.schema import write_tables_json
+from dtfixup.sql.grammar.rules import Grammar
+from dtfixup.sql.model.batches import Batch, Corpus, Order
+from dtfixup.sql.model.decoder import DecoderConfig
+from dtfixup.sql.model.model import ModelConfig, SqlSpModel
+from dtfixup.sql.model.prepared import Prepared, open_prepared
+from dtfixup.sql.preparation.prepare import prepare
 
 DECODER = DecoderConfig(action_dim=8, node_dim=4, lstm_dim=16, heads=2, dropout=0.0, label_smoothing=0.0)
 CONFIG = ModelConfig(layers=2, dim=32, heads=2, mlp_dim=32, input_dropout=0.0, decoder=DECODER)

@@ -11,11 +11,10 @@ import torch
 from dtfixup.errors import CheckpointError, ConfigError
 from dtfixup.training import checkpoint
 from dtfixup.training.checkpoint import Checkpoints, Standing, state_tensors
-from dtfixup.training.tensors import load_weights, read_tensors, write_tensors
 from dtfixup.training.update import Updater
-
-from .test_tensors import full_disk
-from .toy import ToyTask, run, toy_config
+from dtfixup.weights.tensors import load_weights, read_tensors, write_tensors
+from tests.training.toy import ToyTask, run, toy_config
+from tests.weights.test_tensors import full_disk
 
 
 @pytest.fixture

@@ -17,10 +17,9 @@ from dtfixup.training.health import Health
 from dtfixup.training.log import read_lines
 from dtfixup.training.loop import fit
 from dtfixup.training.schedule import anneal
-from dtfixup.training.tensors import read_tensors
-
-from .test_tensors import full_disk
-from .toy import Batch, ToyTask, losses, run, toy_config
+from dtfixup.weights.tensors import read_tensors
+from tests.training.toy import Batch, ToyTask, losses, run, toy_config
+from tests.weights.test_tensors import full_disk
 
 
 def last_weights(folder: Path) -> dict[str, torch.Tensor]:

@@ -21,10 +21,9 @@ from hypothesis import strategies as st
 from dtfixup.errors import CheckpointError, TrainingError
 from dtfixup.training.checkpoint import Checkpoints
 from dtfixup.training.ranks import Ranks, launch
-from dtfixup.training.tensors import read_tensors
-
-from .test_resume import require_equal
-from .toy import ToyTask, as_rank, losses, run, start, toy_config
+from dtfixup.weights.tensors import read_tensors
+from tests.training.test_resume import require_equal
+from tests.training.toy import ToyTask, as_rank, losses, run, start, toy_config
 
 TIMEOUT_S = 60
 PROGRAM = """

@@ -8,12 +8,11 @@ from typing import Any
 import pytest
 import torch
 
-from dtfixup.training import tensors
 from dtfixup.training.checkpoint import Checkpoints
 from dtfixup.training.log import read_lines
-from dtfixup.training.tensors import read_tensors
-
-from .toy import ToyTask, killed_at, losses, run, start, toy_config
+from dtfixup.weights import tensors
+from dtfixup.weights.tensors import read_tensors
+from tests.training.toy import ToyTask, killed_at, losses, run, start, toy_config
 
 KILLED = -signal.SIGKILL
 

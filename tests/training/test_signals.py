@@ -14,9 +14,8 @@ from rich.console import Console
 from dtfixup.training.checkpoint import Checkpoints
 from dtfixup.training.loop import fit
 from dtfixup.training.signals import StopAsked, StopSignals
-
-from .test_resume import require_equal
-from .toy import ToyTask, run, start, toy_config
+from tests.training.test_resume import require_equal
+from tests.training.toy import ToyTask, run, start, toy_config
 
 STUCK_S = 60
 

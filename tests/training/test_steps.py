@@ -10,8 +10,7 @@ from dtfixup.errors import ConfigError
 from dtfixup.fixup.monitor import watch
 from dtfixup.training.steps import Combine, EagerSteps, GraphSteps, StepLog
 from dtfixup.training.update import UpdateConfig, Updater
-
-from .toy import ToyTask
+from tests.training.toy import ToyTask
 
 GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 EXAMPLES = torch.tensor([4, 1, 7, 9, 2, 5, -1, -1])

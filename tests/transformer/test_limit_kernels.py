@@ -10,8 +10,7 @@ import torch
 
 from dtfixup.fixup import StreamLimit, dt_fixup_
 from dtfixup.transformer import Kernel, StackConfig, TransformerStack
-
-from ..interpreter import DEVICE, GPU, needs_interpreter, run_interpreted, runs_kernels
+from tests.interpreter import DEVICE, GPU, needs_interpreter, run_interpreted, runs_kernels
 
 
 @needs_interpreter

@@ -12,8 +12,7 @@ from torch.func import functional_call
 
 from dtfixup.errors import ConfigError, RelationError
 from dtfixup.transformer import Attention, Kernel, RelationAttention, relation_attention
-
-from .operations import READS_A_NUMBER, Operations
+from tests.transformer.operations import READS_A_NUMBER, Operations
 
 ANYWHERE = (Kernel.PLAIN, Kernel.TABLES)
 both_kernels = pytest.mark.parametrize("kernel", ANYWHERE)

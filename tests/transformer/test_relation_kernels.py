@@ -16,9 +16,8 @@ from dtfixup.errors import RelationError
 from dtfixup.fixup import dt_fixup_
 from dtfixup.transformer import Kernel, RelationAttention, StackConfig, TransformerStack
 from dtfixup.transformer.layer import MLP, TransformerLayer
-
-from ..interpreter import DEVICE, GPU, INTERPRETED, needs_interpreter, run_interpreted, runs_kernels
-from .operations import Operations
+from tests.interpreter import DEVICE, GPU, INTERPRETED, needs_interpreter, run_interpreted, runs_kernels
+from tests.transformer.operations import Operations
 
 EXACTNESS = {"highest": 1e-5, "high": 1e-3, "fp16": 1e-3, "bf16": 5e-3}
 HALF = {"fp16": torch.float16, "bf16": torch.bfloat16}

@@ -10,8 +10,7 @@ from torch import Tensor, nn
 from dtfixup.errors import ConfigError, RelationError
 from dtfixup.fixup import STRATEGIES
 from dtfixup.transformer import Kernel, RelationAttention, StackConfig, TransformerLayer, TransformerStack
-
-from .operations import READS_A_NUMBER, Operations
+from tests.transformer.operations import READS_A_NUMBER, Operations
 
 CONFIG = StackConfig(layers=3, dim=6, heads=2, mlp_dim=10, relations=4)
 Branch = Callable[[Tensor], Tensor]

@@ -7,15 +7,14 @@ import pytest
 from fastapi.testclient import TestClient
 from playwright.sync_api import Browser, Page, Route, expect
 
-from dtfixup.web.catalogue import Catalogue
 from dtfixup.web.server import Site, build_site
 from dtfixup.web.settings import Settings
-
-from ..sql.asked import tiny_parser, tiny_run
-from .processes import Served, serving
-from .shops import catalogue_of, make_shop
-from .test_runs import log_run
-from .visits import HOSTILE, SCREEN, Visit
+from dtfixup.web.store.catalogue import Catalogue
+from tests.sql.asked import tiny_parser, tiny_run
+from tests.web.page.test_runs import log_run
+from tests.web.processes import Served, serving
+from tests.web.shops import catalogue_of, make_shop
+from tests.web.visits import HOSTILE, SCREEN, Visit
 
 
 @pytest.fixture(scope="module")

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 
-from dtfixup.sql.opened import OpenedDatabase
-from dtfixup.web.catalogue import Catalogue, Entry
+from dtfixup.sql.ask.opened import OpenedDatabase
+from dtfixup.web.store.catalogue import Catalogue, Entry
 
 SCRIPT = """
     CREATE TABLE owners (id INTEGER PRIMARY KEY, name TEXT, city TEXT);

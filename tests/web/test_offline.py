@@ -12,12 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from dtfixup.experiments.ask_demo import QUESTIONS
-from dtfixup.sql.dataset import open_dataset
-from dtfixup.sql.parser import default_model
-from dtfixup.sql.sample import sample_folder
-
-from .processes import serving
+from dtfixup.sql.ask.demo import QUESTIONS
+from dtfixup.sql.ask.parser import default_model
+from dtfixup.sql.database.dataset import open_dataset
+from dtfixup.sql.database.sample import sample_folder
+from tests.web.processes import serving
 
 HOOK = """
 import sys

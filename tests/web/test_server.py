@@ -11,14 +11,13 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from dtfixup.cli import main
+from dtfixup.cli.main import main
 from dtfixup.errors import ServeError
 from dtfixup.web.server import _listen
 from dtfixup.web.settings import Settings
-
-from ..sql.asked import run_of_other_size, tiny_run
-from .processes import Served, serving
-from .shops import make_shop
+from tests.sql.asked import run_of_other_size, tiny_run
+from tests.web.processes import Served, serving
+from tests.web.shops import make_shop
 
 ENDLESS = "WITH RECURSIVE c (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c) SELECT count(*) FROM c"
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from playwright.sync_api import Page, expect
 
-from .shops import QUESTION
+from tests.web.shops import QUESTION
 
 Visit = Callable[..., Page]
 HOSTILE = "<img src=x onerror=window.harmed=1>"

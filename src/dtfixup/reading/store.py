@@ -16,7 +16,7 @@ from dtfixup.reading.model import ReadingConfig, ReadingModel
 from dtfixup.training.checkpoint import weights_file
 from dtfixup.training.config import from_json
 from dtfixup.training.encoder_task import load_trained
-from dtfixup.training.tensors import read_content
+from dtfixup.weights.tensors import read_content
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,8 @@ from dtfixup.errors import CheckpointError, ConfigError
 from dtfixup.training.config import FREE_ON_RESUME, TrainingConfig, to_json
 from dtfixup.training.health import StepRow
 from dtfixup.training.log import finite
-from dtfixup.training.tensors import copy_into, model_tensors, read_content, read_tensors, write_tensors
 from dtfixup.training.update import Updater
+from dtfixup.weights.tensors import copy_into, model_tensors, read_content, read_tensors, write_tensors
 
 FORMAT = 1
 """Of the names and meanings in a checkpoint; raised when an older one cannot be read any more."""

@@ -25,8 +25,8 @@ from dtfixup.fixup import (
 from dtfixup.training.casting import call_cast, cast_names
 from dtfixup.training.plan import BatchPlan, PlannedBatch
 from dtfixup.training.task import ShapeT
-from dtfixup.training.tensors import checksum, load_weights
 from dtfixup.training.update import ParameterGroup, parameter_groups
+from dtfixup.weights.tensors import checksum, load_weights
 
 ModelT = TypeVar("ModelT", bound=nn.Module)
 _MEASURED = 64  # examples of a batch that μ is measured on

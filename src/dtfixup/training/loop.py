@@ -43,8 +43,8 @@ from dtfixup.training.seeds import stream_seed
 from dtfixup.training.signals import StopAsked, StopSignals
 from dtfixup.training.steps import EagerSteps, GraphSteps, StepLog
 from dtfixup.training.task import Planned, ShapeT, Task
-from dtfixup.training.tensors import model_tensors
 from dtfixup.training.update import Updater
+from dtfixup.weights.tensors import model_tensors
 
 CONFIG = "config.json"
 

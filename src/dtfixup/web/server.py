@@ -24,16 +24,16 @@ from starlette.routing import Mount
 from starlette.types import ASGIApp
 
 from dtfixup.errors import ServeError, UploadError
-from dtfixup.sql.parser import SqlParser
-from dtfixup.web.api import PREFIX, build_api
-from dtfixup.web.catalogue import Catalogue
-from dtfixup.web.desk import Desk
-from dtfixup.web.doorkeeper import UPLOAD, Doorkeeper
-from dtfixup.web.page import HEAD, build_page, style, theme
-from dtfixup.web.page_ask import Counter
-from dtfixup.web.refusals import refusal_of
+from dtfixup.sql.ask.parser import SqlParser
+from dtfixup.web.api.desk import Desk
+from dtfixup.web.api.doorkeeper import UPLOAD, Doorkeeper
+from dtfixup.web.api.refusals import refusal_of
+from dtfixup.web.api.routes import PREFIX, build_api
+from dtfixup.web.page.ask import Counter
+from dtfixup.web.page.layout import HEAD, build_page, style, theme
 from dtfixup.web.settings import Settings
-from dtfixup.web.uploads import UploadStore
+from dtfixup.web.store.catalogue import Catalogue
+from dtfixup.web.store.uploads import UploadStore
 
 _PURGE_SECONDS = 60.0
 _WRITE_SECONDS = 0.5

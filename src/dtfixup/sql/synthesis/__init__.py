@@ -1,11 +1,1 @@
-"""More training examples from those there are: questions asked anew over other databases.
-
-In: a split of a dataset. Out: `Synthetic` examples. `template_making.py` takes the database out of a question and its
-query, `implied_columns.py` does so where the question implies a column and does not name it, and `template_filling.py`
-puts another database in; `templates.py` is what goes between them. The phrase book makes its examples by
-`made_examples.py` too.
-"""
-
-from dtfixup.sql.synthesis.making_examples import Synthetic, synthesise, write_examples
-
-__all__ = ["Synthetic", "synthesise", "write_examples"]
+"""Made-up questions to train on."""

@@ -1,0 +1,1 @@
+"""The tables and figures of the paper: training runs, results and the report."""

@@ -1,0 +1,62 @@
+"""The verb that builds the report: a typed function, and jsonargparse makes its options."""
+
+from pathlib import Path
+
+from rich.console import Console
+
+from dtfixup.errors import ConfigError
+
+_console = Console()
+_AGREEMENT = Path("docs/agreement.md")
+
+
+def report(
+    results: Path = Path("results"),
+    out: Path = Path("report"),
+    data: Path | None = None,
+    beams: Path | None = None,
+    agreement: Path | None = None,
+    budget: str = "gpu",
+    encoder: str | None = None,
+) -> None:
+    """Build one HTML page, and the same as Markdown, of all tables and figures that the results allow.
+
+    Args:
+        results: Folder of the result files.
+        out: Folder for index.html, report.md and the pictures.
+        data: Spider, as downloaded, to show the text of errors; such a page is for your own eyes.
+        beams: Folder in which the runs' beams.jsonl are looked for; runs in the folder of the results by default.
+        agreement: Markdown file that says where the results agree with the paper. By default, for the budget gpu with
+            its own encoder, docs/agreement.md here or beside the folder of the results.
+        budget: Whose runs to show: smoke, gpu or paper.
+        encoder: Encoder of the runs, if it is not the budget's own.
+    """
+    from dtfixup.sql.database.dataset import open_dataset
+    from dtfixup_paper.report.page import build_report
+    from dtfixup_paper.tables.cells import Budget
+    from dtfixup_paper.tables.smoke import ENCODER
+    from dtfixup_paper.tables.spider import is_usual
+
+    if budget not in set(Budget):
+        raise ConfigError(f"there is no budget {budget!r}: choose one of {', '.join(Budget)}")
+    for option, given in (("agreement", agreement), ("beams", beams)):
+        if given is not None and not given.exists():
+            raise ConfigError(f"{given} is not there: give --{option} another path, or leave it out")
+    if agreement is None and budget == Budget.GPU and is_usual(encoder, Budget.GPU):
+        places = [folder / _AGREEMENT for folder in (Path(), results.absolute().parent)]
+        agreement = next((place for place in places if place.is_file()), None)
+        if agreement is None:
+            _console.print(f"no {_AGREEMENT} here or beside {results}: the page leaves it out", soft_wrap=True)
+    if budget == Budget.SMOKE:
+        encoder = encoder or ENCODER
+    page, text = build_report(
+        results,
+        out,
+        dataset=None if data is None else open_dataset(data),
+        beams=results / "runs" if beams is None else beams,
+        agreement=agreement,
+        budget=Budget(budget),
+        encoder=encoder,
+    )
+    _console.print(f"page: {page}", soft_wrap=True)
+    _console.print(f"Markdown: {text}", soft_wrap=True)

@@ -1,0 +1,1 @@
+"""The report: the paper's tables and figures beside ours."""

@@ -1,0 +1,287 @@
+"""Sections of the report that are no table of the paper: the parser itself, stability, speed, tuning and cost.
+
+In: `Results`, and for tuning the cells with what is there of them. Out: `Section`s. Files that are looked for by name
+are named beside their numbers; where one is not there, its place says so.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from statistics import fmean
+from typing import Any
+
+from dtfixup.fixup import STRATEGIES, MuChoice
+from dtfixup.sql.model.config import SqlSpConfig
+from dtfixup.training.config import to_json
+from dtfixup_paper.report.cells import (
+    NOT_YET,
+    SPIDER_COLLAPSED,
+    CellResult,
+    counted,
+    each_end,
+    files_of,
+    has_collapsed,
+    mean_and_deviation,
+    unique,
+)
+from dtfixup_paper.report.curves import flat
+from dtfixup_paper.report.document import Block, Command, Entry, Kind, Note, Section, Table, labels
+from dtfixup_paper.runs.result_files import ResultFile, Results, shortly
+from dtfixup_paper.runs.run_identity import State, read_config
+from dtfixup_paper.tables.cells import TITLES, Cell, RunConfig, metric_of
+from dtfixup_paper.tables.paper_numbers import LEVELS
+
+_OURS = "ours"
+_PARSER_RUNS = {"DT-Fixup, N = 24": "sql-minilm", "standard, N = 24, a rate that was not tuned": "sql-standard"}
+_MEASURES = {"exact match": "dev_exact", "execution": "dev_execution", "exact match, best of the beam of 5": "_beam"}
+
+
+def parser_section(results: Results) -> Section:
+    """The runs of the `minilm` preset: accuracy on Spider's dev by hardness."""
+    rows, used = [], []
+    for model, stem in _PARSER_RUNS.items():
+        files = results.called(stem)
+        used += files
+        for measure, metric in _MEASURES.items():
+            each = _as_cell(model, files)
+            rows.append((*labels([f"{model}: {measure}"]), *(_level(each, metric, level) for level in LEVELS)))
+    caption = (
+        "Spider dev, 1,034 questions, in percent; beam 5, mean ± standard deviation over the seeds. Execution compares "
+        f"rows on the database and on randomised variants of its content. {_described(used)} Files: {shortly(used)}."
+    )
+    blocks: tuple[Block, ...] = (Table(("", *LEVELS), tuple(rows), caption), *_commands(used))
+    return Section("parser", "The parser by hardness", _OURS, blocks)
+
+
+def level_entry(each: CellResult, metric: str) -> Entry:
+    """A cell by another metric than its own, with seeds and epochs; "not scored yet" where no file has it."""
+    known = [file for file in each.files if isinstance(file.metrics.get(metric), int | float)]
+    if not known:
+        return Entry("not scored yet" if each.files else NOT_YET, Kind.MISSING, "", each.warning)
+    epochs = unique(str(file.content["config"]["training"]["epochs"]) for file in known)
+    note = f"{counted(len(known), 'seed')} · {'/'.join(epochs)} epochs"
+    text = mean_and_deviation([float(file.metrics[metric]) for file in known])
+    if each.is_split:
+        text = each_end((file for file in each.files if file in known or file.state is State.DIVERGED), metric)
+    return Entry(text, Kind.OURS, note, each.warning)
+
+
+def _as_cell(name: str, files: Sequence[ResultFile]) -> CellResult:
+    """Files that were looked for by name; those that are of no run have nothing to fail."""
+    config = next(filter(None, (read_config(SqlSpConfig, file.content) for file in files)), None)
+    return CellResult(Cell(name, "", "", config or SqlSpConfig(), seeds=len(files)), tuple(files))
+
+
+def metric_at(metric: str, level: str) -> str:
+    """The name of a metric at a level of hardness.
+
+    >>> metric_at("dev_exact", "easy"), metric_at("dev_exact", "all")
+    ('dev_exact_easy', 'dev_exact')
+    """
+    return metric if level == "all" else f"{metric}_{level}"
+
+
+def _level(each: CellResult, metric: str, level: str) -> Entry:
+    name = f"{metric_at('dev_exact', level)}_beam" if metric == "_beam" else metric_at(metric, level)
+    return level_entry(each, name)
+
+
+def _commands(files: Iterable[ResultFile]) -> list[Command]:
+    """What made the files; of runs that differ by their seed the first."""
+    first = {file.path.stem.rpartition("-seed")[0]: file for file in reversed(list(files))}
+    lines = unique(str(file.content.get("command", "")) for file in reversed(first.values()))
+    return [Command("\n".join(lines))] if lines else []
+
+
+def _described(files: Sequence[ResultFile]) -> str:
+    encoders, hardware = (unique(str(file.content.get(name, "")) for file in files) for name in ("encoder", "hardware"))
+    return f"Encoder {', '.join(encoders)}; {', '.join(hardware)}." if files else ""
+
+
+def stability_section(results: Results) -> Section:
+    """What the monitor saw in all Spider runs of the folder."""
+    groups: dict[tuple[str, str, int, str], list[tuple[ResultFile, SqlSpConfig]]] = {}
+    for file, config in results.runs(SqlSpConfig):
+        if (model := config.model).strategy in STRATEGIES:
+            measured = STRATEGIES[model.strategy].needs_input_norm
+            is_limited, is_added = model.stream_limit and measured, model.added_limit and measured
+            limit = f"{model.stream_limit:g} μ" if is_limited else "none"
+            limit += f", added {model.added_limit:g} μ" if is_added else ""
+            start = "" if config.mu is MuChoice.MAX or not measured else ", another μ"
+            groups.setdefault((model.strategy, start, model.layers, limit), []).append((file, config))
+    order = list(STRATEGIES)
+    rows = []
+    for (strategy, start, layers, limit), runs in sorted(
+        groups.items(), key=lambda each: (order.index(each[0][0]), each[0])
+    ):
+        files = [file for file, _ in runs]
+        skipped, steps = (sum(int(file.metrics.get(name, 0)) for file in files) for name in ("skipped_steps", "steps"))
+        entries = [
+            str(len(files)),
+            str(sum(file.state is State.DIVERGED for file in files)),
+            str(sum(has_collapsed(*run) for run in runs)),
+            f"{skipped:,} of {steps:,}",
+            _highest(files, "highest_growth"),
+            _highest(files, "highest_input_norm_over_mu"),
+        ]
+        rows.append((*labels([TITLES[strategy] + start, str(layers), limit]), *(Entry(text) for text in entries)))
+    ends, watched = ("runs", "diverged", "collapsed"), ("skipped steps", "highest growth", "highest input")
+    caption = (
+        "All Spider training runs of the folder, of whatever experiment. Collapsed: below "
+        f"{SPIDER_COLLAPSED:.0f} % at the end. Skipped: batches whose gradient norm is out "
+        "of all proportion. Growth: the longest vector a layer put out, over the longest input of that step; "
+        "input: the longest input, over the mu that the start was made with; the highest of all runs and steps. Both "
+        "are watched where the strategy needs the input norm. Steps, growth and input are those of runs that reached "
+        "their end. Another μ: runs of mu-choice, whose start was made with one that is not the largest input norm."
+    )
+    table = Table(("strategy", "N", "stream limit", *ends, *watched), tuple(rows), caption)
+    blocks: tuple[Block, ...] = (table,) if rows else (Note("There is no Spider training run in the folder yet."),)
+    return Section("stability", "Stability", _OURS, blocks)
+
+
+def _highest(files: Sequence[ResultFile], metric: str) -> str:
+    values = [float(file.metrics[metric]) for file in files if isinstance(file.metrics.get(metric), int | float)]
+    return f"{max(values):,.1f}" if values else ""
+
+
+def speed_section(results: Results) -> Section:
+    """Measurements of time and memory, each with its file."""
+    rows = [row for stem, describe in _SPEED.items() for row in _speed_rows(results, stem, describe)]
+    caption = "N = 24 relation-aware layers unless said otherwise; each line names its hardware and its file."
+    table = Table(("what", "measured", "file"), tuple(rows), caption)
+    files = [file for stem in _SPEED for file in results.called(stem)]
+    return Section("speed", "Speed", _OURS, (table, *_commands(files)))
+
+
+_SPEED: Mapping[str, Sequence[tuple[str, str]]] = {
+    "relation-attention": (
+        ("the layers alone, forward and backward, batch 16, n = 100 / 256 / 512",
+         "{fused_n100_ms:.1f} / {fused_n256_ms:.1f} / {fused_n512_ms:.1f} ms"),
+        ("the same by the textbook",
+         "{plain_n100_ms:.0f} / {plain_n256_ms:.0f} / {plain_n512_ms:,.0f} ms"),
+        ("the same without relations",
+         "{no_relations_n100_ms:.1f} / {no_relations_n256_ms:.1f} / {no_relations_n512_ms:.1f} ms"),
+        ("memory at n = 512: ours, by the textbook", "{fused_n512_peak_gib:.1f}, {plain_n512_peak_gib:.1f} GiB"),
+    ),
+    "sql-batch16": (
+        ("a training step at batch 16", "{step_ms:.1f} ms"),
+        ("training with evaluation, batch 16, 60 epochs of the 7,000 examples", "{train_seconds:.0f} s"),
+    ),
+    "sql-decode": (("all {decoded_questions:,} questions of dev, beam 5, SQL written out", "{decode_seconds:.1f} s"),),
+    "sql-decode-cpu": (
+        ("one question, beam 5: median and 95th percentile", "{beam5_p50_ms:.0f} and {beam5_p95_ms:.0f} ms"),
+    ),
+    "reading-answer": (
+        ("one question about a passage, four options: median and 95th percentile",
+         "{answer_p50_ms:.0f} and {answer_p95_ms:.0f} ms"),
+        ("the same in fp32", "{answer_fp32_p50_ms:.0f} and {answer_fp32_p95_ms:.0f} ms"),
+    ),
+    "paper-step": (
+        ("a step of the paper's configuration, RoBERTa-large with random weights, batch 16",
+         "{step_ms:.1f} ms, {peak_gib:.1f} GiB"),
+    ),
+    "two-at-once-mps": (
+        ("{runs} trainings in turn, over the same at once under NVIDIA's MPS; without the start of processes",
+         "{ratio:.2f}; {ratio_without_start:.2f}"),
+        ("a sweep in turn, over its runs' own training time", "{overhead:.2f}"),
+    ),
+}  # fmt: skip
+"""For each stem of a file what its metrics say, and how."""
+
+
+def _speed_rows(
+    results: Results, stem: str, describe: Sequence[tuple[str, str]]
+) -> Iterable[tuple[Entry, Entry, Entry]]:
+    files = results.called(stem)
+    for what, measured in describe:
+        for file in files:
+            try:
+                texts = what.format_map(file.metrics), measured.format_map(file.metrics)
+            except (KeyError, TypeError, ValueError):
+                texts = what, "the file does not say"
+            where = str(file.content.get("hardware", ""))
+            yield Entry(texts[0], Kind.LABEL), Entry(texts[1], note=where), Entry(file.name, Kind.LABEL)
+        if not files:
+            name = Entry(f"{stem}-seed*.json", Kind.LABEL)
+            yield Entry(re.sub(r"\{.*?\}", "…", what), Kind.LABEL), Entry(NOT_YET, Kind.MISSING), name
+
+
+def tune_table(found: Sequence[CellResult]) -> Table:
+    """The settings of every cell that differ, and what they came to, the best of its strategy and depth first."""
+    flats = [_settings(each.cell.config) for each in found]
+    columns = varying(flats)
+
+    def rank(place: int) -> tuple[Any, ...]:
+        model, values = found[place].cell.config.model, found[place].values
+        return list(STRATEGIES).index(model.strategy), model.layers, -fmean(values or [-1.0])
+
+    rows = []
+    for place in sorted(range(len(found)), key=rank):
+        model = found[place].cell.config.model
+        said = [TITLES[model.strategy] if model.layers else "", str(model.layers)]
+        said += [_number(flats[place].get(names[0])) for names in columns.values()]
+        seconds = sum(file.seconds for file in found[place].files)
+        entry = found[place].entry()
+        rows.append((*labels(said), entry, Entry(f"{seconds / 60:.1f}" if found[place].files else "", Kind.LABEL)))
+    metric = metric_of(found[0].cell.config).replace("_", " ") if found else ""
+    titles = (_UNITS.get(title, title) for title in columns)
+    return Table(("strategy", "N", *titles, f"{metric}, %", "minutes"), tuple(rows))
+
+
+_UNITS = {"warmup": "warm-up, steps"}
+"""What a table calls fields whose names do not say what is counted."""
+
+
+def cost_section(experiments: Mapping[str, Sequence[CellResult]]) -> Section:
+    """What the runs of every experiment took; a run that stands in several is counted in each, and once in the sum."""
+    rows = [_cost_row(name, files_of(found)) for name, found in experiments.items()]
+    every = files_of(each for found in experiments.values() for each in found)
+    rows.append(_cost_row("all, each run once", every))
+    silent = [file for file in every if "at_once" not in file.content]
+    whole = sum(file.seconds for file in silent) / 60
+    caption = (
+        "Wall time of the runs themselves, start and evaluation included, seeds beyond the plan too; that of runs "
+        "which shared the GPU is divided among them. "
+        + (
+            f"{counted(len(silent), 'older file')}, {whole:.0f} minutes, do not say whether the GPU was shared, which "
+            "it was for most: they count in full. "
+            if silent
+            else ""
+        )
+        + "The paper names about 30 hours for a Spider run and about 6 for a ReClor run, on one P100."
+    )
+    return Section("cost", "What it cost", _OURS, (Table(("experiment", "runs", "minutes"), tuple(rows), caption),))
+
+
+def _cost_row(name: str, files: Sequence[ResultFile]) -> tuple[Entry, Entry, Entry]:
+    minutes = sum(file.seconds for file in files) / 60
+    return Entry(name, Kind.LABEL), Entry(str(len(files))), Entry(f"{minutes:,.1f}")
+
+
+def varying(flats: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
+    """Fields that differ, by a short title; several that always have the same value share one column.
+
+    >>> varying([{"a.rate": 1, "b.drop": 2, "c.drop": 2, "d": 0}, {"a.rate": 3, "b.drop": 4, "c.drop": 4, "d": 0}])
+    {'rate': ['a.rate'], 'drop': ['b.drop', 'c.drop']}
+    """
+    known = {"model.strategy", "model.layers", "training.seed"}
+    same: dict[tuple[str, ...], list[str]] = {}
+    for field in unique(field for each in flats for field in each):
+        values = tuple(str(each.get(field)) for each in flats)
+        if len(set(values)) > 1 and field not in known:
+            same.setdefault(values, []).append(field)
+    short = [fields[0].rpartition(".")[2] for fields in same.values()]
+    titles = [name if short.count(name) == 1 else fields[0] for name, fields in zip(short, same.values(), strict=True)]
+    return {title.replace("_", " "): fields for title, fields in zip(titles, same.values(), strict=True)}
+
+
+def _settings(config: RunConfig) -> dict[str, Any]:
+    """The fields of a configuration, with the encoder's rate in place of its ratio to that of the rest."""
+    rate = config.training.update.learning_rate
+    return {
+        "encoder_rate" if name == "encoder_factor" else name: value * rate if name == "encoder_factor" else value
+        for name, value in flat(to_json(config)).items()
+    }
+
+
+def _number(value: Any) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else str(value)

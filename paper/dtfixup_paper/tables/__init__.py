@@ -1,0 +1,1 @@
+"""What each table and figure is made of."""

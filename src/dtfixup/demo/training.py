@@ -1,0 +1,302 @@
+"""`dtfixup demo`: 24 new layers on MiniLM, trained three ways side by side on two CPU cores.
+
+Standard, pre-LN and DT-Fixup get the same model, data and number of steps. The baselines' learning
+rate and warm-up are tuned: each candidate trains for a quarter of the schedule, the best on held-out
+training stories goes on to the end. DT-Fixup runs once, without warm-up. All grids come from one wider
+sweep (results/kinship-sweep.json): past their edges standard and DT-Fixup break and pre-LN gets worse.
+"""
+
+import hashlib
+import logging
+import math
+import multiprocessing
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from multiprocessing.queues import Queue
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from dtfixup.demo.kinship import generate
+from dtfixup.demo.model import RELATIONS, KinshipModel, Sentences, Stories, to_tensors
+from dtfixup.encoders import load_encoder
+from dtfixup.files import write_atomically
+from dtfixup.fixup import initialise_free_, measure_input_norm, strategy_named
+from dtfixup.fixup.monitor import Monitor, watch
+from dtfixup.training.schedule import anneal
+from dtfixup.training.seeds import stream, stream_seed
+from dtfixup.transformer import StackConfig
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A learning rate and warm-up to try."""
+
+    learning_rate: float
+    warmup: int = 0
+
+
+@dataclass(frozen=True)
+class DemoConfig:
+    """The demo's task, model and schedule."""
+
+    train: int = 6000
+    """Training stories."""
+    held_out: int = 500
+    """Stories to tune on, and as many again to validate on."""
+    story_steps: tuple[int, ...] = (2, 3, 4)
+    """How many facts have to be put together."""
+    layers: int = 24
+    """New layers."""
+    dim: int = 64
+    """Width of the new layers."""
+    heads: int = 4
+    """Attention heads."""
+    mlp_dim: int = 128
+    """Inner width of the MLP."""
+    batch_size: int = 32
+    """Stories per step."""
+    steps: int = 1100
+    """Optimiser steps of a full run."""
+    tune_steps: int = 300
+    """Steps after which only the best candidate goes on."""
+    evaluate_every: int = 100
+    """Steps between two points of the validation curve."""
+    clip: float = 1.0
+    """Largest gradient norm."""
+    stream_limit: float = 0.0
+    """The longest vector between layers, as a multiple of mu; 0 sets no limit. Only strategies that measure mu."""
+    added_limit: float = 0.0
+    """The longest vector that a layer may add, likewise."""
+    seed: int = 0
+    """Of the weights and the order of batches."""
+    data_seed: int = 0
+    """Of the stories."""
+
+    def stack(self) -> StackConfig:
+        stack = StackConfig(self.layers, self.dim, self.heads, self.mlp_dim, relations=RELATIONS)
+        return replace(stack, stream_limit=self.stream_limit, added_limit=self.added_limit)
+
+
+CANDIDATES = {
+    "standard": (Candidate(1e-4, 100), Candidate(2e-4, 100), Candidate(5e-4, 300)),
+    "pre-ln": (Candidate(1e-3), Candidate(2e-3)),
+    "dt-fixup": (Candidate(3e-3),),
+}
+
+
+@dataclass(frozen=True)
+class DemoData:
+    """Everything a run needs, ready as tensors."""
+
+    table: torch.Tensor
+    train: Stories
+    tune: Stories
+    validation: Stories
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """One strategy's tuned run."""
+
+    strategy: str
+    learning_rate: float
+    warmup: int
+    candidates: int
+    input_norm: float
+    steps: tuple[int, ...]
+    validation: tuple[float, ...]
+    by_story_steps: dict[int, float]
+    alerts: tuple[str, ...]
+    seconds: float
+
+    @property
+    def accuracy(self) -> float:
+        return self.validation[-1]
+
+
+Progress = Callable[[dict[str, Any]], object]
+PROGRESS_EVERY = 10
+
+
+def prepare(config: DemoConfig, encoder: str = "minilm") -> DemoData:
+    """Generate the stories and encode each distinct sentence once."""
+    sentences = Sentences()
+    counts = {"train": config.train, "tune": config.held_out, "validation": config.held_out}
+    parts = {
+        name: to_tensors(generate(count, config.story_steps, stream_seed(config.data_seed, name)), sentences)
+        for name, count in counts.items()
+    }
+    return DemoData(sentences.encode(load_encoder(encoder)), **parts)
+
+
+class Run:
+    """One model in training; it can stop after some steps and go on later."""
+
+    def __init__(self, strategy: str, candidate: Candidate, config: DemoConfig, data: DemoData) -> None:
+        self.config, self.candidate, self.data = config, candidate, data
+        chosen = strategy_named(strategy)
+        with torch.random.fork_rng():
+            torch.manual_seed(stream_seed(config.seed, "init"))
+            self.model = KinshipModel(data.table, config.stack(), chosen)
+            initialise_free_(self.model, stack=self.model.new_layers, loaded=[])
+            batches = data.train.batches(256)
+            self.input_norm = measure_input_norm(self.model, self.model.new_layers, batches, progress=False)
+            report = chosen.initialise_(self.model.new_layers, input_norm=self.input_norm)
+        self.monitor: Monitor | None = None
+        if chosen.needs_input_norm:
+            self.monitor = watch(self.model.new_layers, report)
+        self.optimizer = torch.optim.Adam(self.model.parameters(), lr=candidate.learning_rate, fused=True)
+        self.order = stream(config.seed, "data")
+        self.queue = torch.empty(0, dtype=torch.long)
+        self.step = 0
+        self.curve: dict[int, float] = {}
+        self.loss = math.nan
+
+    def train_until(self, last: int, progress: Progress) -> None:
+        """Train up to step `last` of the full schedule."""
+        while self.step < last:
+            self._train_step()
+            if self.step % self.config.evaluate_every == 0 or self.step == self.config.steps:
+                self.curve[self.step] = accuracy(self.model, self.data.validation)
+            if self.step % PROGRESS_EVERY == 0:
+                point = self.curve[max(self.curve)] if self.curve else None
+                progress({"step": self.step, "loss": self.loss, "accuracy": point})
+
+    def _train_step(self) -> None:
+        if len(self.queue) < self.config.batch_size:
+            self.queue = torch.randperm(len(self.data.train), generator=self.order)
+        rows, self.queue = self.queue.split([self.config.batch_size, len(self.queue) - self.config.batch_size])
+        factor = anneal(self.step, self.config.steps, warmup=self.candidate.warmup)
+        for group in self.optimizer.param_groups:
+            group["lr"] = factor * self.candidate.learning_rate
+        loss = F.cross_entropy(self.model(*self.data.train.inputs(rows)), self.data.train.answer_B[rows])
+        self.optimizer.zero_grad()
+        loss.backward()
+        if self.monitor is not None:
+            self.monitor.step()
+        nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip)
+        self.optimizer.step()
+        self.loss = loss.item()
+        self.step += 1
+
+
+def train_strategy(strategy: str, config: DemoConfig, data: DemoData, progress: Progress) -> RunResult:
+    """Tune, then train to the end the candidate that did best on the tuning stories."""
+    started = time.monotonic()
+    candidates = CANDIDATES[strategy]
+    runs = []
+    for number, candidate in enumerate(candidates, start=1):
+        candidate = replace(candidate, warmup=min(candidate.warmup, config.tune_steps))
+        run = Run(strategy, candidate, config, data)
+        if len(candidates) > 1:
+            run.train_until(config.tune_steps, _tagged(progress, number))
+        runs.append(run)
+    best = min(runs, key=lambda run: answer_loss(run.model, data.tune)) if len(runs) > 1 else runs[0]
+    best.train_until(config.steps, progress)
+    if best.monitor is not None:
+        best.monitor.close()
+    return RunResult(
+        strategy=strategy,
+        learning_rate=best.candidate.learning_rate,
+        warmup=best.candidate.warmup,
+        candidates=len(candidates),
+        input_norm=float(best.input_norm),
+        steps=tuple(best.curve),
+        validation=tuple(best.curve.values()),
+        by_story_steps={
+            count: accuracy(best.model, data.validation, data.validation.steps_B == count)
+            for count in config.story_steps
+        },
+        alerts=tuple(map(str, best.monitor.alerts)) if best.monitor is not None else (),
+        seconds=time.monotonic() - started,
+    )
+
+
+def _tagged(progress: Progress, candidate: int) -> Progress:
+    return lambda state: progress({**state, "candidate": candidate})
+
+
+@torch.no_grad()
+def accuracy(model: KinshipModel, stories: Stories, rows: torch.Tensor | None = None) -> float:
+    """Share of right answers, 0-100."""
+    model.eval()
+    chosen = torch.arange(len(stories)) if rows is None else rows.nonzero()[:, 0]
+    right = sum(
+        int((model(*stories.inputs(part)).argmax(-1) == stories.answer_B[part]).sum()) for part in chosen.split(250)
+    )
+    model.train()
+    return 100 * right / len(chosen)
+
+
+@torch.no_grad()
+def answer_loss(model: KinshipModel, stories: Stories) -> float:
+    """Mean loss; not a number counts as the worst."""
+    model.eval()
+    loss = float(F.cross_entropy(model(*stories.inputs(slice(None))), stories.answer_B))
+    model.train()
+    return loss if math.isfinite(loss) else math.inf
+
+
+def run_in_process(strategy: str, config: DemoConfig, data: DemoData, messages: "Queue[dict[str, Any]]") -> None:
+    """One strategy in a process of its own, on one thread; tells its progress and its result."""
+    torch.set_num_threads(1)
+    logging.getLogger("dtfixup").setLevel(logging.ERROR)  # alerts are in the result; the screen belongs to the bars
+    parent = multiprocessing.parent_process()
+
+    def tell(state: dict[str, Any]) -> None:
+        if parent is not None and not parent.is_alive():
+            sys.exit("the demo was stopped")  # nobody is left to train for
+        messages.put({"strategy": strategy, "kind": "progress", **state})
+
+    try:
+        result = train_strategy(strategy, config, data, tell)
+        messages.put({"strategy": strategy, "kind": "result", "result": result})
+    except Exception as error:
+        messages.put({"strategy": strategy, "kind": "error", "error": f"{type(error).__name__}: {error}"})
+
+
+def plot(results: Sequence[RunResult], config: DemoConfig, path: str | Path) -> Path:
+    """The validation curves, as a PNG."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7.2, 4.2), layout="constrained")
+    axis = figure.subplots()
+    for result in results:
+        label = f"{result.strategy}: {result.accuracy:.0f} %  (lr {result.learning_rate:g}"
+        label += f", warm-up {result.warmup})" if result.warmup else ", no warm-up)"
+        wide = 2.6 if result.strategy == "dt-fixup" else 1.6
+        axis.plot((0, *result.steps), (math.nan, *result.validation), marker="o", ms=3, lw=wide, label=label)
+    axis.set_xlabel(f"training steps of {config.batch_size} stories")
+    axis.set_ylabel("validation accuracy, %")
+    axis.set_ylim(0, 102)
+    axis.set_title(f"{config.layers} new layers on frozen MiniLM, {config.train:,} training stories", fontsize=11)
+    axis.grid(alpha=0.3)
+    axis.legend(loc="upper left", fontsize=9)
+    return write_atomically(path, lambda temporary: figure.savefig(temporary, dpi=130))
+
+
+def metrics(results: Sequence[RunResult]) -> dict[str, float]:
+    """The flat numbers of a result file."""
+    found = {}
+    for result in results:
+        name = result.strategy.replace("-", "_")
+        found[f"{name}_accuracy"] = result.accuracy
+        found[f"{name}_learning_rate"] = result.learning_rate
+        found[f"{name}_warmup"] = float(result.warmup)
+        found |= {f"{name}_accuracy_{count}_steps": share for count, share in result.by_story_steps.items()}
+    return found
+
+
+def data_hash(data: DemoData) -> str:
+    """Tells apart what was trained and measured on."""
+    digest = hashlib.sha256()
+    for stories in (data.train, data.tune, data.validation):
+        for tensor in (stories.sentence_BS, stories.relation_BLL, stories.answer_B):
+            digest.update(tensor.numpy().tobytes())
+    return digest.hexdigest()[:16]

@@ -1,1 +1,0 @@
-"""Experiments that show the method at work, one file each."""

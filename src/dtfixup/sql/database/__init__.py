@@ -1,0 +1,1 @@
+"""Schemas, datasets and live databases: what is there, under which names, and what its columns hold."""

@@ -1,0 +1,96 @@
+"""The dataset that comes with the package, so that first steps, tests and CI need no download.
+
+In: the text files in `sample_data`: questions, schemas and one SQL script per database. Out: a folder in Spider's
+layout for `open_dataset`. It lies in the cache under the hash of all its bytes: a new version of the data, or a SQLite
+that lays out its pages differently, gets a folder of its own, and no process sees its files change.
+"""
+
+import hashlib
+import sqlite3
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+
+from dtfixup.errors import ConfigError, DataError
+from dtfixup.files import cache_folder, write_atomically
+
+_PREFIX = "sample:"
+
+
+def sample_folder() -> Path:
+    """The bundled dataset as a folder; files that are missing or were changed are written again."""
+    content = _content()
+    folder = cache_folder() / "sample" / _digest(content)
+    try:
+        for name, data in content.items():
+            _restore(folder / name, data)
+    except OSError as error:
+        raise DataError(
+            f"the sample dataset cannot be written to {folder}: {error.strerror}; "
+            "set DTFIXUP_CACHE to a folder where you may write"
+        ) from error
+    return folder
+
+
+def find_database(database: str) -> str:
+    """A database as a user names it: `sample:NAME` is the file of a bundled one, anything else stays what it is.
+
+    >>> find_database("sample:river_ferry").endswith("river_ferry.sqlite")
+    True
+    >>> find_database("postgresql://reader@localhost/ferry")
+    'postgresql://reader@localhost/ferry'
+    """
+    if not database.startswith(_PREFIX):
+        return database
+    name = database.removeprefix(_PREFIX)
+    found = {file.stem: file for file in sorted((sample_folder() / "database").glob("*/*.sqlite"))}
+    if name not in found:
+        known = ", ".join(_PREFIX + each for each in found)
+        raise ConfigError(f"there is no bundled database {name!r}; there are {known}")
+    return str(found[name])
+
+
+@cache
+def _content() -> Mapping[str, bytes]:
+    """Every file of the folder by its path, in Spider's layout."""
+    content = {}
+    for source in sorted((files("dtfixup.sql.database") / "sample_data").iterdir(), key=lambda source: source.name):
+        text = source.read_text(encoding="utf-8")
+        name, _, kind = source.name.rpartition(".")
+        if kind == "sql":
+            content[f"database/{name}/{name}.sqlite"] = _build(text)
+        elif kind == "json":
+            content[source.name] = text.encode()
+    return content
+
+
+def _build(script: str) -> bytes:
+    """The SQLite file that a script makes. In memory, since a file on disk carries the version of SQLite."""
+    connection = sqlite3.connect(":memory:")
+    try:
+        connection.executescript(f"PRAGMA page_size = 4096; BEGIN; {script} COMMIT;")
+        return connection.serialize()
+    finally:
+        connection.close()
+
+
+def _digest(content: Mapping[str, bytes]) -> str:
+    digest = hashlib.sha256()
+    for name, data in content.items():
+        digest.update(f"{name} {len(data)}\n".encode() + data)
+    return digest.hexdigest()[:16]
+
+
+def _restore(path: Path, data: bytes) -> None:
+    """Put `data` at `path` unless it is there. Processes that do so at once write the same bytes."""
+    if not _holds(path, data):
+        try:
+            write_atomically(path, lambda temporary: temporary.write_bytes(data))
+        except PermissionError:  # Windows does not replace a file that another process, faster than us, reads
+            if not _holds(path, data):
+                raise
+
+
+def _holds(path: Path, data: bytes) -> bool:
+    return path.is_file() and path.read_bytes() == data

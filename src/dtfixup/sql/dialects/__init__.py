@@ -1,0 +1,1 @@
+"""Queries of the grammar in the dialects of PostgreSQL and MariaDB."""

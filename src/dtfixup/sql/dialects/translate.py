@@ -1,0 +1,259 @@
+"""A query of the grammar in the dialect of a server.
+
+In: SQL that `SqlWriter` wrote, which is SQLite's, and the schema. Out: SQL of PostgreSQL or MariaDB/MySQL that gives
+the same rows for the same data; docs/ask.md lists what had to be treated and what is left to the database. sqlglot
+reads and writes; here is what it cannot know: types of columns, keys, what SQLite makes of a value of another type.
+`dialects/selects.py` treats whole SELECTs, this file what stands in them.
+"""
+
+import datetime
+import re
+from collections.abc import Callable, Mapping
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from dtfixup.errors import SqlError
+from dtfixup.sql.database.content import ContentIndex
+from dtfixup.sql.database.schema import ColumnType, Schema
+from dtfixup.sql.dialects.selects import SelectTranslator, argument_of, leaves
+from dtfixup.sql.dialects.types import ARITHMETIC, Types
+from dtfixup.sql.execution.text_filter import Dialect, check_statement
+
+_COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
+_TRUTH = {"1": True, "true": True, "t": True, "yes": True, "y": True, "on": True}
+_TRUTH |= {"0": False, "false": False, "f": False, "no": False, "n": False, "off": False}
+_AS_NUMBER = r"""COALESCE(CAST(SUBSTRING(:x FROM
+    '^\s*[-+]?(?:[0-9]+[.]?[0-9]*|[.][0-9]+)(?:[eE][-+]?[0-9]{1,2}(?![0-9]))?') AS DOUBLE PRECISION),
+    CASE WHEN :x IS NOT NULL THEN 0 END)"""
+"""What SQLite takes a text for in a sum: the number it begins with, or 0. Exponents have two digits, because PostgreSQL
+stops at a number that is too large, and a text such as 123e4567 is hardly one."""
+
+
+class Translator:
+    """Translates queries over one schema.
+
+    Args:
+        schema: of the database.
+        dialect: that it speaks.
+        content: its stored values, which show how it writes dates; without, dates are compared as text.
+        declared: types of columns as the server names them (`opened.declared_types`).
+    """
+
+    def __init__(
+        self,
+        schema: Schema,
+        dialect: Dialect,
+        *,
+        content: ContentIndex | None = None,
+        declared: Mapping[int, str] | None = None,
+    ) -> None:
+        self.dialect = dialect
+        self._is_postgresql = dialect is Dialect.POSTGRESQL
+        self._types = Types(schema, declared or {})
+        self._selects = SelectTranslator(schema, dialect, self._types)
+        self._content = content
+
+    def translate(self, sql: str) -> str:
+        """A query in the database's dialect; one for SQLite stays as it is."""
+        if self.dialect is Dialect.SQLITE:
+            return sql
+        check_statement(sql, Dialect.SQLITE)  # nesting too deep would end the process
+        try:
+            tree = sqlglot.parse_one(sql, read=Dialect.SQLITE.value)
+        except SqlglotError as error:
+            raise SqlError(f"the query cannot be read: {error}: {sql}") from None
+        self._types.resolve(tree)
+        for aggregate in list(tree.find_all(exp.Sum, exp.Avg, exp.Min, exp.Max)):
+            self._aggregate(aggregate)
+        for condition in list(tree.find_all(*_COMPARISONS, exp.Like, exp.In, exp.Between)):
+            self._condition(condition)
+        for operation in reversed(list(tree.find_all(*ARITHMETIC))):
+            self._arithmetic(operation)
+        tree = self._selects.translate(tree)
+        for price in [column for column in tree.find_all(exp.Column) if self._types.is_money(column)]:
+            price.replace(exp.cast(price.copy(), "DECIMAL"))
+        for name in tree.find_all(exp.Identifier):
+            name.set("quoted", not isinstance(name.parent, exp.TableAlias) and name.arg_key != "table")
+        return tree.sql(dialect=self.dialect.value)
+
+    # Conditions.
+
+    def _condition(self, node: exp.Expr) -> None:
+        match node:
+            case exp.Like():
+                self._like(node)
+            case exp.In() if (query := node.args.get("query")) is not None:
+                self._make_comparable(node.this, [query])
+            case exp.In():
+                self._drop_unequal(node)
+                self._make_comparable(node.this, node.expressions)
+            case exp.Between():
+                self._make_comparable(node.this, [node.args["low"], node.args["high"]], is_order=True)
+            case _:
+                is_order = not isinstance(node, exp.EQ | exp.NEQ)
+                self._make_comparable(node.this, [node.expression], is_order=is_order)
+
+    def _like(self, node: exp.Like) -> None:
+        """SQLite's LIKE takes anything for text, no letter case and no escapes."""
+        node.set("this", self._types.as_text(node.this))
+        node.set("expression", exp.Literal.string(node.expression.name.replace("\\", "\\\\")))
+        if self._is_postgresql:
+            node.replace(exp.ILike(**node.args))
+
+    def _drop_unequal(self, node: exp.In) -> None:
+        """Leave out of a list what no value of the column can equal, such as a word among numbers."""
+        kind = self._types.kind(node.this)
+        if kind in (ColumnType.NUMBER, ColumnType.BOOLEAN):
+            kept = [item for item in node.expressions if self._literal_for(node.this, kind, _plain(item)) is not None]
+            node.set("expressions", kept or node.expressions)
+
+    def _make_comparable(self, left: exp.Expr, others: list[exp.Expr], *, is_order: bool = False) -> None:
+        """Sides of a comparison of one type, as the servers ask for or would otherwise make them."""
+        kind = self._types.kind(left)
+        literals = [other for other in others if isinstance(_plain(other), exp.Literal)]
+        if len(literals) == len(others):
+            known = [self._literal_for(left, kind, _plain(literal), is_order) for literal in literals]
+            if all(value is not None for value in known):
+                for literal, value in zip(literals, known, strict=True):
+                    assert value is not None
+                    literal.replace(value)
+                if kind is ColumnType.BOOLEAN and self._is_postgresql and not isinstance(known[0], exp.Boolean):
+                    left.replace(exp.cast(left.copy(), "INT"))
+                return
+            self._compare_as_text(left, others)
+            return
+        kinds = {kind, *(self._types.kind(other) for other in others)}
+        sorts = {self._types.sort(side) for side in (left, *others)}
+        if kinds <= {ColumnType.NUMBER, ColumnType.BOOLEAN}:
+            if self._is_postgresql and len(kinds) == 2:
+                for side in (left, *others):
+                    if self._types.kind(side) is ColumnType.BOOLEAN:
+                        _replace(side, lambda value: exp.cast(value.copy(), "INT"))
+        elif len(sorts) > 1:
+            self._compare_as_text(left, others)
+
+    def _literal_for(
+        self, column: exp.Expr, kind: ColumnType, literal: exp.Expr, is_order: bool = False
+    ) -> exp.Expr | None:
+        """The literal as the column's type takes it; None where only its text can be compared."""
+        text = literal.name
+        match kind:
+            case ColumnType.TEXT:
+                return exp.Literal.string(text)
+            case ColumnType.NUMBER:
+                return literal.copy() if not literal.is_string else _number(text)
+            case ColumnType.BOOLEAN if is_order:
+                return None if literal.is_string else literal.copy()
+            case ColumnType.BOOLEAN if text.lower() in _TRUTH:
+                truth = _TRUTH[text.lower()]
+                return exp.Boolean(this=truth) if self._is_postgresql else exp.Literal.number(int(truth))
+            case ColumnType.BOOLEAN if not self._is_postgresql and not literal.is_string:
+                return literal.copy()  # MariaDB's are numbers, and may be 2
+            case ColumnType.TIME if literal.is_string and self._is_stored_alike(column, text):
+                return literal.copy()
+        return None
+
+    def _is_stored_alike(self, column: exp.Expr, text: str) -> bool:
+        """Whether a date or time is written as the column writes its own, and exists."""
+        index = self._types.column_of(column)
+        if self._content is None or index is None or not any(_exists(text, read) for read in _CALENDAR):
+            return False
+        return any(_shape(value) == _shape(text) for value in self._content.columns[index].values[:1])
+
+    def _compare_as_text(self, left: exp.Expr, others: list[exp.Expr]) -> None:
+        for side in (left, *others):
+            plain = _plain(side)
+            if isinstance(plain, exp.Literal):
+                side.replace(exp.Literal.string(plain.name))
+            else:
+                _replace(side, self._types.as_text)
+
+    # Numbers.
+
+    def _aggregate(self, node: exp.Expr) -> None:
+        inner = argument_of(node)
+        if isinstance(node, exp.Min | exp.Max):
+            inner.replace(self._selects.sortable(inner))
+            return
+        self._make_number(inner)
+        inner = argument_of(node)
+        if isinstance(node, exp.Avg) and not self._is_postgresql and not isinstance(inner, exp.Cast):
+            inner.replace(exp.cast(inner.copy(), "DOUBLE"))  # of whole numbers MariaDB keeps four digits
+
+    def _make_number(self, node: exp.Expr) -> None:
+        kind, plain = self._types.kind(node), _plain(node)
+        if isinstance(plain, exp.Literal):
+            if plain.is_string:
+                node.replace(_number(plain.name) or exp.Literal.number(0))
+        elif kind in (ColumnType.TEXT, ColumnType.TIME, ColumnType.OTHERS):
+            text = self._types.as_text(node)
+            if self._is_postgresql:
+                number = sqlglot.parse_one(_AS_NUMBER, read=self.dialect.value)
+                for place in list(number.find_all(exp.Placeholder)):
+                    place.replace(text.copy())
+            else:
+                number = exp.cast(text, "DOUBLE")
+            self._types.set_kind(number, ColumnType.NUMBER)
+            node.replace(number)
+        elif kind is ColumnType.BOOLEAN and self._is_postgresql:
+            node.replace(exp.cast(node.copy(), "INT"))
+
+    def _arithmetic(self, node: exp.Expr) -> None:
+        is_whole = self._types.is_whole(node)
+        has_sum = node.find(exp.Sum) is not None
+        self._make_number(node.this)
+        self._make_number(node.expression)
+        if not isinstance(node, exp.Div):
+            return
+        left, right = node.this.copy(), node.expression.copy()
+        if self._is_postgresql:
+            divisor = exp.func("NULLIF", right, exp.Literal.number(0))
+            self._types.set_kind(divisor, ColumnType.NUMBER)
+            quotient: exp.Expr = exp.Div(this=left, expression=divisor, typed=True, safe=False)
+            if is_whole and has_sum:  # a sum is of another type, whose quotients are not whole
+                quotient = exp.func("TRUNC", quotient, dialect=self.dialect.value)
+        elif is_whole:
+            quotient = exp.Paren(this=exp.IntDiv(this=left, expression=right))
+        else:
+            quotient = exp.Div(this=exp.cast(left, "DOUBLE"), expression=right, typed=False, safe=True)
+        self._types.set_kind(quotient, ColumnType.NUMBER)
+        node.replace(quotient)
+
+
+def _plain(node: exp.Expr) -> exp.Expr:
+    """A literal without its sign, as a literal; anything else as it is."""
+    if isinstance(node, exp.Neg) and isinstance(node.this, exp.Literal):
+        return exp.Literal(this=f"-{node.this.name}", is_string=False)
+    return node
+
+
+def _replace(side: exp.Expr, change: Callable[[exp.Expr], exp.Expr]) -> None:
+    """Change a side of a comparison; of a nested query, what it selects."""
+    if isinstance(side, exp.Subquery):
+        for select in leaves(side.this):
+            select.set("expressions", [change(item) for item in select.expressions])
+    else:
+        side.replace(change(side))
+
+
+def _number(text: str) -> exp.Expr | None:
+    """A text that SQLite takes for a number, as one."""
+    return exp.Literal.number(text.strip()) if _NUMBER.fullmatch(text.strip()) else None
+
+
+def _shape(text: str) -> str:
+    return re.sub(r"\d", "9", text)
+
+
+def _exists(text: str, read: Callable[[str], object]) -> bool:
+    try:
+        read(text)
+    except ValueError:
+        return False
+    return True
+
+
+_NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?", re.ASCII)
+_CALENDAR: tuple[Callable[[str], object], ...] = (datetime.datetime.fromisoformat, datetime.time.fromisoformat)

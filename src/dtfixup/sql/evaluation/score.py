@@ -1,0 +1,273 @@
+"""Completes the result file of a SQL-SP run with what needs the databases: execution accuracy, and picked queries.
+
+In: `result.json` and `beams.jsonl`, as a run writes them on a bare GPU box, and the dataset. Out: a `RunScore`, whose
+metrics join those of the result file. Exact match is computed again, and must come out as the run had it: otherwise the
+files do not belong together.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+from dtfixup.errors import DataError
+from dtfixup.files import read_json, write_json
+from dtfixup.provenance import commit
+from dtfixup.sql.database.dataset import Dataset, Example
+from dtfixup.sql.evaluation.evaluate import ALL, Summary, Verdict, judge, summarise
+from dtfixup.sql.evaluation.exact_match import Hardness
+from dtfixup.sql.evaluation.execution_accuracy import ExecutionVerdict, Pair, evaluate_execution, summarise_execution
+from dtfixup.sql.execution.picking import first_that_runs
+
+_AGREEMENT = 0.01
+"""Percentages of older result files have two digits."""
+
+
+@dataclass(frozen=True)
+class ExampleScore:
+    """One question: the likeliest query, the likeliest that runs, and the whole beam."""
+
+    hardness: Hardness
+    exact: bool
+    exact_picked: bool
+    exact_in_beam: bool
+    execution: ExecutionVerdict
+    execution_picked: ExecutionVerdict
+
+
+@dataclass(frozen=True)
+class LevelScore:
+    """Percentages over the questions of one level; None where there is nothing to take a share of."""
+
+    count: int
+    exact: float | None
+    execution: float | None
+    exact_picked: float | None
+    execution_picked: float | None
+    exact_in_beam: float | None
+
+
+@dataclass(frozen=True)
+class RunScore:
+    """The levels of `Hardness`, then `all`; and the questions that execution accuracy leaves out."""
+
+    split: str
+    levels: Mapping[str, LevelScore]
+    unjudged: tuple[tuple[int, str], ...]
+    """Position and reason, where the gold query cannot be run or a worker process was lost."""
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """Flat names, as in `<split>_exact_easy` and `<split>_execution_executable`; four digits."""
+        found: dict[str, float] = {}
+        for name, level in self.levels.items():
+            suffix = "" if name == ALL else f"_{name}"
+            values = {
+                f"{self.split}_exact{suffix}": level.exact,
+                f"{self.split}_execution{suffix}": level.execution,
+                f"{self.split}_exact{suffix}_executable": level.exact_picked,
+                f"{self.split}_execution{suffix}_executable": level.execution_picked,
+                f"{self.split}_exact{suffix}_beam": level.exact_in_beam,
+            }
+            found |= {key: round(value, 4) for key, value in values.items() if value is not None}
+        return found
+
+
+def score_run(
+    result: Path,
+    beams: Path,
+    dataset: Dataset,
+    split: str = "dev",
+    *,
+    variants: int = 3,
+    workers: int | None = None,
+    show_progress: bool = True,
+) -> RunScore:
+    """Score the beams of a run, and add the metrics to its result file; everything else in it stays.
+
+    Args:
+        result: the run's result file, which is changed.
+        beams: the run's queries, as `write_beams` writes them: one line for each example of the split, in its order.
+        dataset: the folder that the run's data was prepared from.
+        split: what the run was evaluated on.
+        variants: on how much randomised content the rows are compared too, as in `dtfixup sql evaluate`.
+        workers: processes that run queries; one for every core by default.
+        show_progress: show bars.
+    """
+    code, content = commit(), read_result(result, split)
+    examples = dataset.split(split)
+    queries = read_beams(beams, len(examples))
+    judged = judge_beams(examples, queries, dataset, show_progress=show_progress)
+    require_same(content["metrics"], summarise(each[0] for each in judged), split, result, beams)
+    scores = run_beams(
+        examples, queries, judged, dataset, variants=variants, workers=workers, show_progress=show_progress
+    )
+    score = summarise_scores(scores, split)
+    scored = {"commit": code, "variants": variants, "unjudged": len(score.unjudged)}
+    write_json(result, {**content, "metrics": {**content["metrics"], **score.metrics}, "scoring": scored})
+    return score
+
+
+def read_beams(path: str | Path, count: int) -> list[list[str]]:
+    """The queries of each example of a split of `count` examples, best first.
+
+    A prepared dataset numbers the examples of all its splits in one row, so those of a split follow each other; where
+    they begin depends on the splits before it, and is not asked.
+    """
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"{path} cannot be read: {error}") from None
+    lines = text.removesuffix("\n").split("\n") if text else []
+    if len(lines) != count:
+        raise DataError(
+            f"{path} has the queries of {len(lines)} examples, and the split has {count}: give the split that the run "
+            "was evaluated on; databases that were held out for tuning are none"
+        )
+    beams: list[list[str]] = []
+    first = 0
+    for number, line in enumerate(lines):
+        try:
+            row = json.loads(line)
+            example, beam = int(row["example"]), [str(query) for query, _ in row["beam"]]
+        except (ValueError, TypeError, KeyError):
+            raise DataError(
+                f"{path}: line {number + 1} is no beam; expected example, and beam with pairs of query and score"
+            ) from None
+        if number == 0:
+            first = example
+        if example != first + number:
+            raise DataError(
+                f"{path}: line {number + 1} is example {example}, expected {first + number}: the examples of a split "
+                "have numbers in a row"
+            )
+        beams.append(beam)
+    return beams
+
+
+def judge_beams(
+    examples: Sequence[Example], beams: Sequence[Sequence[str]], dataset: Dataset, *, show_progress: bool = True
+) -> list[list[Verdict]]:
+    """Exact match of every query of every beam; an empty beam has one empty query."""
+    both = list(zip(examples, beams, strict=True))
+    return [
+        [judge(example.query, query, dataset.schemas[example.database]) for query in beam or [""]]
+        for example, beam in track(both, "exact match", transient=True, disable=not show_progress)
+    ]
+
+
+def run_beams(
+    examples: Sequence[Example],
+    beams: Sequence[Sequence[str]],
+    judged: Sequence[Sequence[Verdict]],
+    dataset: Dataset,
+    *,
+    variants: int = 3,
+    workers: int | None = None,
+    show_progress: bool = True,
+) -> list[ExampleScore]:
+    """Pick the query that runs from every beam, and run the likeliest and the picked one against the gold query."""
+    both = list(zip(examples, beams, strict=True))
+    places = []
+    for example, beam in track(both, "picking queries that run", transient=True, disable=not show_progress):
+        picked = first_that_runs(beam, dataset.database_file(example.database))
+        places.append(beam.index(picked) if beam else 0)
+    likeliest = [_pair(example, beam, 0) for example, beam in both]
+    # A picked query is mostly the likeliest, which need not be run twice.
+    others = {position: _pair(*both[position], place) for position, place in enumerate(places) if place}
+    executed = evaluate_execution(
+        [*likeliest, *others.values()], dataset, variants=variants, workers=workers, show_progress=show_progress
+    )
+    picked_instead = dict(zip(others, executed[len(likeliest) :], strict=True))
+    return [
+        ExampleScore(
+            hardness=verdicts[0].hardness,
+            exact=verdicts[0].exact,
+            exact_picked=verdicts[place].exact,
+            exact_in_beam=any(verdict.exact for verdict in verdicts),
+            execution=executed[position],
+            execution_picked=picked_instead.get(position, executed[position]),
+        )
+        for position, (verdicts, place) in enumerate(zip(judged, places, strict=True))
+    ]
+
+
+def summarise_scores(scores: Sequence[ExampleScore], split: str) -> RunScore:
+    """Shares by level; a question without a verdict of execution is in no share of execution."""
+    levels = {level.value: _level([score for score in scores if score.hardness is level]) for level in Hardness}
+    unjudged: dict[int, str] = {}
+    for verdicts in ([score.execution for score in scores], [score.execution_picked for score in scores]):
+        unjudged = dict(summarise_execution(verdicts).unjudged) | unjudged
+    return RunScore(split, {**levels, ALL: _level(scores)}, tuple(sorted(unjudged.items())))
+
+
+def show_score(score: RunScore, console: Console) -> None:
+    """Print one table, and below it every question whose execution could not be judged."""
+    table = Table(title=f"{score.split}, %", title_justify="left")
+    table.add_column()
+    for heading in ("count", "exact", "execution", "exact picked", "execution picked"):
+        table.add_column(heading, justify="right")
+    for name, level in score.levels.items():
+        if name == ALL:
+            table.add_section()
+        shares = (level.exact, level.execution, level.exact_picked, level.execution_picked)
+        table.add_row(name, str(level.count), *("-" if share is None else f"{share:.1f}" for share in shares))
+    console.print(table)
+    for position, reason in score.unjudged:
+        console.print(f"question {position + 1} is not judged by execution: {reason}", markup=False)
+
+
+def _pair(example: Example, beam: Sequence[str], place: int) -> Pair:
+    return Pair(example.database, example.query, beam[place] if beam else "")
+
+
+def _level(scores: Sequence[ExampleScore]) -> LevelScore:
+    def share(values: Sequence[bool]) -> float | None:
+        return 100 * sum(values) / len(values) if values else None
+
+    def executed(verdicts: Sequence[ExecutionVerdict]) -> float | None:
+        summary = summarise_execution(verdicts)
+        return 100 * summary.accuracy if summary.judged else None
+
+    return LevelScore(
+        count=len(scores),
+        exact=share([score.exact for score in scores]),
+        execution=executed([score.execution for score in scores]),
+        exact_picked=share([score.exact_picked for score in scores]),
+        execution_picked=executed([score.execution_picked for score in scores]),
+        exact_in_beam=share([score.exact_in_beam for score in scores]),
+    )
+
+
+def read_result(path: Path, split: str) -> dict[str, Any]:
+    """The result file of a run that was evaluated on a split."""
+    content = read_json(path)
+    metrics = content.get("metrics") if isinstance(content, dict) else None
+    if not isinstance(metrics, dict):
+        raise DataError(f"{path} is no result file: it has no metrics")
+    if f"{split}_exact" not in metrics:
+        evaluated = sorted(name.removesuffix("_exact") for name in metrics if name.endswith("_exact"))
+        raise DataError(
+            f"{path} has no {split}_exact: the run was evaluated on {' and '.join(evaluated) or 'nothing'}. Only runs "
+            "that were evaluated on a split can be scored"
+        )
+    return content
+
+
+def require_same(metrics: Mapping[str, Any], exact: Summary, split: str, result: Path, beams: Path) -> None:
+    """The queries of `beams` have the exact match that the run's metrics tell, level by level."""
+    for name, level in exact.levels.items():
+        if not level.count:
+            continue
+        key = f"{split}_exact" if name == ALL else f"{split}_exact_{name}"
+        recorded, found = metrics.get(key), 100 * level.exact_match
+        if not isinstance(recorded, int | float) or abs(recorded - found) > _AGREEMENT:
+            raise DataError(
+                f"{beams} and {result} do not belong together, or the data is not what the run was evaluated on: "
+                f"{key} is {recorded} in the result, and these queries give {found:.2f}"
+            )

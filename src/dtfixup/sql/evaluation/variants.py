@@ -1,0 +1,330 @@
+"""Random variants of a SQLite database's content: same schema, other rows.
+
+In: a database file, its `Schema`, and a `Witness` of the rows a query looks for. Out: small database files.
+Rows are existing ones with cells exchanged and moved a little; keys stay unique and foreign keys consistent; some rows
+are made to satisfy the witness, at the edges of its conditions too. A database without rows is filled from types.
+Everything follows from the seed.
+"""
+
+import random
+import re
+import sqlite3
+from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain, count
+from pathlib import Path
+from typing import Any, Final
+
+from dtfixup.errors import DataError
+from dtfixup.sql.database.schema import ColumnType, ForeignKey, Schema, quoted
+from dtfixup.sql.evaluation.planting import Planter, near
+from dtfixup.sql.evaluation.witnesses import Literal, Witness
+
+_READ_ROWS: Final = 2000
+"""Rows of a table that are read as a source of values."""
+_FEWEST_ROWS: Final = 8
+_WITNESSES: Final = 6
+"""How often the rows that a query looks for are put into one variant."""
+_EXCHANGED: Final = 0.3
+_MOVED: Final = 0.1
+"""Shares of cells that get another value of their column, and a value near their own."""
+
+_CLOSED_SET: Final = 4
+"""A column with no more values than this, such as yes and no, gets no new ones."""
+
+_OBJECTS: Final = """
+    SELECT type, name, sql FROM sqlite_master
+    WHERE sql IS NOT NULL AND substr(name, 1, 7) <> 'sqlite_' AND type <> 'trigger'
+    ORDER BY type = 'table' DESC, rowid
+"""
+_REAL = re.compile("REAL|FLOA|DOUB|NUMERIC|DECIMAL")
+
+
+@dataclass(frozen=True)
+class Content:
+    """What a database holds, as far as variants need it. Values are indexed by column of the schema, then by row."""
+
+    schema: Schema
+    statements: tuple[str, ...]
+    """Makes the tables, indices and views."""
+    stored: frozenset[int]
+    """Tables that hold rows; views do not."""
+    values: tuple[tuple[Any, ...], ...]
+    declared: tuple[str, ...]
+    """The declared type of every column."""
+    computed: frozenset[int]
+    """Columns that the database fills itself."""
+    indices: tuple[tuple[int, ...], ...]
+    """Columns of every unique index."""
+
+    @cached_property
+    def keys(self) -> frozenset[int]:
+        """Columns whose values identify a row, or are pointed at. A declared key that the rows repeat is none."""
+        referred = {column for _, column in self.schema.foreign_pairs}
+        single = {key[0] for key in self.schema.primary_keys if len(key) == 1 and self._is_distinct(key)}
+        return frozenset(referred | single | {index[0] for index in self.indices if len(index) == 1})
+
+    @cached_property
+    def distinct(self) -> frozenset[int]:
+        """Columns that hold no value twice, as far as the rows show it."""
+        enough = (column for column, values in enumerate(self.values) if len(values) >= _FEWEST_ROWS)
+        return self.keys | {column for column in enough if self._is_distinct((column,))}
+
+    @cached_property
+    def identifying(self) -> tuple[tuple[tuple[int, ...], ...], ...]:
+        """Per table, columns that no two rows share: its primary key, unless rows repeat it, and its unique indices."""
+        found = [{key} if key and self._is_distinct(key) else set() for key in self.schema.primary_keys]
+        for index in self.indices:
+            found[self.schema.columns[index[0]].table].add(index)
+        return tuple(tuple(sorted(keys)) for keys in found)
+
+    def _is_distinct(self, columns: tuple[int, ...]) -> bool:
+        rows = list(zip(*(self.values[column] for column in columns), strict=True))
+        return len(set(rows)) == len(rows)
+
+
+def read_content(database: str | Path, schema: Schema) -> Content:
+    """Read what variants are made from."""
+    path = Path(database)
+    if not path.is_file():
+        raise DataError(f"{path} does not exist")
+    declared = [""] * len(schema.columns)
+    values: list[tuple[Any, ...]] = [()] * len(schema.columns)
+    stored, computed = set(), set()
+    indices: list[tuple[int, ...]] = []
+    with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as connection:
+        connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
+        try:
+            objects = connection.execute(_OBJECTS).fetchall()
+            tables = {name.lower() for kind, name, _ in objects if kind == "table"}
+            for table, own in enumerate(schema.columns_of):
+                name = schema.tables[table].name
+                if name.lower() not in tables:
+                    continue
+                stored.add(table)
+                for _, column_name, kind, *_, hidden in connection.execute(f"PRAGMA table_xinfo({quoted(name)})"):
+                    place = schema.column_index.get((table, column_name.lower()))
+                    if place is not None:
+                        declared[place] = kind.upper()
+                        computed |= {place} if hidden else set()
+                indices += _unique_indices(connection, schema, table)
+                listed = ", ".join(quoted(schema.columns[column].name) for column in own[1:])
+                rows = connection.execute(f"SELECT {listed} FROM {quoted(name)} LIMIT {_READ_ROWS}").fetchall()
+                for column, column_values in zip(own[1:], zip(*rows, strict=True), strict=False):
+                    values[column] = column_values
+        except sqlite3.Error as error:
+            raise DataError(f"{path} cannot be read for variants: {error}") from None
+    statements = tuple(sql for _, _, sql in objects)
+    return Content(
+        schema, statements, frozenset(stored), tuple(values), tuple(declared), frozenset(computed), tuple(indices)
+    )
+
+
+def _unique_indices(connection: sqlite3.Connection, schema: Schema, table: int) -> Iterator[tuple[int, ...]]:
+    listed = connection.execute(f"PRAGMA index_list({quoted(schema.tables[table].name)})").fetchall()
+    for _, index, is_unique, _, is_partial in listed:
+        names = [row[2] for row in connection.execute(f"PRAGMA index_info({quoted(index)})")]
+        columns = [schema.column_index.get((table, (name or "").lower())) for name in names]
+        found = tuple(column for column in columns if column is not None)
+        if is_unique and not is_partial and len(found) == len(names):
+            yield found
+
+
+def write_variants(
+    content: Content, witness: Witness, folder: str | Path, number: int, *, seed: int | str, max_rows: int = 60
+) -> list[Path]:
+    """Write that many variants into a folder, each table with at most `max_rows` rows."""
+    paths = []
+    for position in range(number):
+        path = Path(folder) / f"variant_{position}.sqlite"
+        path.unlink(missing_ok=True)
+        rows = _Builder(content, witness, random.Random(f"{seed} {position}"), max_rows).build()
+        try:
+            _write(content, rows, path)
+        except sqlite3.Error as error:
+            raise DataError(f"a variant of {content.schema.database} cannot be written: {error}") from None
+        paths.append(path)
+    return paths
+
+
+def _write(content: Content, tables: dict[int, list[tuple[Any, ...]]], path: Path) -> None:
+    schema = content.schema
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("PRAGMA journal_mode=OFF")
+        connection.execute("PRAGMA synchronous=OFF")
+        # Invented values rarely satisfy one, and an empty table would hide more than an odd value.
+        connection.execute("PRAGMA ignore_check_constraints=ON")
+        connection.execute("BEGIN")
+        for statement in content.statements:
+            connection.execute(statement)
+        for table, rows in tables.items():
+            columns = [column for column in schema.columns_of[table][1:] if column not in content.computed]
+            names = ", ".join(quoted(schema.columns[column].name) for column in columns)
+            marks = ", ".join("?" * len(columns))
+            insert = f"INSERT INTO {quoted(schema.tables[table].name)} ({names}) VALUES ({marks})"
+            for row in rows:
+                # A row that breaks a constraint the schema does not know of, or does not fit, is left out.
+                with suppress(sqlite3.IntegrityError, OverflowError):
+                    connection.execute(insert, row)
+        connection.execute("COMMIT")
+
+
+class _Builder:
+    """Makes the rows of one variant, column by column: `self._cells[column][row]`."""
+
+    def __init__(self, content: Content, witness: Witness, rng: random.Random, max_rows: int) -> None:
+        self._content = content
+        self._schema = content.schema
+        self._witness = witness
+        self._rng = rng
+        self._max_rows = max_rows
+        self._cells: dict[int, list[Any]] = {}
+        self._filling: set[int] = set()
+        self._keys = {key.columns[0]: key for key in reversed(self._schema.foreign_keys) if self._is_stored(key)}
+        self._literals = self._known_literals()
+        self._sources: dict[int, list[int]] = {}
+        self._sizes: dict[int, int] = {}
+
+    def build(self) -> dict[int, list[tuple[Any, ...]]]:
+        for table in sorted(self._content.stored):
+            self._start(table)
+        for table in self._sizes:
+            for column in self._schema.columns_of[table][1:]:
+                self._fill(column)
+        composite = {column for key in self._schema.foreign_keys if len(key.columns) > 1 for column in key.columns}
+        planter = Planter(self._schema, self._witness, self._cells, self._content.keys | composite, self._rng)
+        planted = {row for _ in range(_WITNESSES) for row in planter.plant()}
+        found = {}
+        for table in self._sizes:
+            columns = [column for column in self._schema.columns_of[table][1:] if column not in self._content.computed]
+            kept = self._kept(table, planted)
+            found[table] = [tuple(self._cells[column][row] for column in columns) for row in kept]
+        return found
+
+    def _is_stored(self, key: ForeignKey) -> bool:
+        return all(
+            self._schema.columns[column].table in self._content.stored for column in (*key.columns, *key.referred)
+        )
+
+    def _known_literals(self) -> dict[int, list[Literal]]:
+        """The witness's literals by column, handed on to the columns that foreign keys point at."""
+        literals: dict[int, list[Literal]] = {}
+        parents = dict(self._schema.foreign_pairs)
+        for condition in self._witness.conditions:
+            column = condition.cell.column
+            seen: set[int] = set()
+            while column not in seen:
+                seen.add(column)
+                literals.setdefault(column, []).extend(condition.literals)
+                column = parents.get(column, column)
+        return literals
+
+    def _start(self, table: int) -> None:
+        """Decide how many rows a table gets, and which stored rows they begin as."""
+        stored = max((len(self._content.values[column]) for column in self._schema.columns_of[table]), default=0)
+        size = round(stored * self._rng.uniform(0.6, 1.4)) if stored else self._rng.randint(15, 40)
+        groups = [
+            group.size for group in self._witness.groups if self._schema.columns[group.cell.column].table == table
+        ]
+        self._sizes[table] = min(max(size, _FEWEST_ROWS, *groups), self._max_rows)
+        self._sources[table] = self._rng.choices(range(stored), k=self._sizes[table]) if stored else []
+
+    def _fill(self, column: int) -> None:
+        if column in self._cells or column in self._filling:
+            return
+        self._filling.add(column)
+        key = self._keys.get(column)
+        if key is not None and not any(referred in self._filling for referred in key.referred):
+            parent = self._schema.columns[key.referred[0]].table
+            for needed in (*key.referred, *chain(*self._content.identifying[parent])):
+                self._fill(needed)
+            self._fill_foreign(key)
+        elif column in self._content.distinct:
+            self._cells[column] = self._distinct(column)
+        else:
+            self._cells[column] = self._mixed(column)
+        self._filling.discard(column)
+
+    def _fill_foreign(self, key: ForeignKey) -> None:
+        """Parents are chosen unevenly, so that some have many children and some have none."""
+        size = self._sizes[self._schema.columns[key.columns[0]].table]
+        parents = self._kept(self._schema.columns[key.referred[0]].table, frozenset())
+        self._rng.shuffle(parents)
+        if key.columns[0] in self._content.distinct:
+            chosen = [parents[row % len(parents)] for row in range(size)]
+        else:
+            chosen = self._rng.choices(parents, [1 / (rank + 1) for rank in range(len(parents))], k=size)
+        stored = self._content.values[key.columns[0]]
+        missing = stored.count(None) / len(stored) if stored else 0
+        absent = [self._rng.random() < missing for _ in range(size)]
+        for column, referred in zip(key.columns, key.referred, strict=True):
+            values = self._cells[referred]
+            self._cells[column] = [
+                None if gone else values[parent] for gone, parent in zip(absent, chosen, strict=True)
+            ]
+
+    def _distinct(self, column: int) -> list[Any]:
+        """Different values: the literals of the query first, then stored values, then new ones near them."""
+        size = self._sizes[self._schema.columns[column].table]
+        stored = list(dict.fromkeys(value for value in self._content.values[column] if value is not None))
+        self._rng.shuffle(stored)
+        stored = [near(value, self._rng) if self._rng.random() < _MOVED else value for value in stored]
+        values = dict.fromkeys([*self._literals.get(column, []), *stored])
+        is_text = any(isinstance(value, str) for value in stored) or isinstance(self._invented(column), str)
+        for serial in count(1):
+            if len(values) >= size:
+                break
+            fresh = near(self._rng.choice(list(values)), self._rng) if values else self._invented(column)
+            if fresh in values:
+                fresh = f"{self._schema.columns[column].natural} {serial}" if is_text else serial
+            values.setdefault(fresh)
+        found = list(values)[:size]
+        self._rng.shuffle(found)
+        return found
+
+    def _mixed(self, column: int) -> list[Any]:
+        """Stored values with the literals of the query among them, some exchanged and some moved."""
+        table = self._schema.columns[column].table
+        stored = self._content.values[column]
+        literals = self._literals.get(column, [])
+        if stored:
+            values = [stored[row] for row in self._sources[table]]
+        else:
+            pool = [self._invented(column) for _ in range(self._sizes[table] // 3 + 1)]
+            values = self._rng.choices(pool, k=self._sizes[table])
+        is_open = len(set(stored or values)) > _CLOSED_SET
+        for row, value in enumerate(values):
+            if self._rng.random() < _EXCHANGED:
+                values[row] = self._rng.choice(literals if literals and self._rng.random() < 0.5 else stored or values)
+            elif value is not None and is_open and self._rng.random() < _MOVED:
+                values[row] = near(value, self._rng)
+        return values
+
+    def _invented(self, column: int) -> Any:
+        """A value made from the column's name and type alone."""
+        described = self._schema.columns[column]
+        number = self._rng.randint(1, 60)
+        if described.type is ColumnType.BOOLEAN:
+            return self._rng.randint(0, 1)
+        if "year" in described.natural.lower():
+            return 1960 + number
+        if described.type is ColumnType.TIME or "DATE" in self._content.declared[column]:
+            return f"{1960 + number}-{self._rng.randint(1, 12):02}-{self._rng.randint(1, 28):02}"
+        if described.type is ColumnType.NUMBER or "INT" in self._content.declared[column]:
+            return number + self._rng.random() if _REAL.search(self._content.declared[column]) else number
+        return f"{described.natural} {number}"
+
+    def _kept(self, table: int, planted: AbstractSet[tuple[int, int]]) -> list[int]:
+        """The rows of a table without those that repeat a key, planted ones first."""
+        keys = [key for key in self._content.identifying[table] if all(column in self._cells for column in key)]
+        seen: set[tuple[Any, ...]] = set()
+        kept = []
+        for row in sorted(range(self._sizes[table]), key=lambda row: (table, row) not in planted):
+            marks = {(key, *(self._cells[column][row] for column in key)) for key in keys}
+            if seen.isdisjoint(marks):
+                kept.append(row)
+                seen |= {mark for mark in marks if None not in mark}
+        return kept

@@ -1,0 +1,1 @@
+"""Read-only execution: a filter on the text, a guard for each engine, a process with a deadline."""

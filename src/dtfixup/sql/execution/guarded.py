@@ -1,0 +1,68 @@
+"""Read-only execution: a database and a query in, its rows out, and nothing changed.
+
+`open_guarded` holds SQLite, PostgreSQL and MariaDB to reading by the connection itself, whatever the statement
+says, with a deadline and caps on rows and bytes; docs/execution.md says what only a restricted role can stop.
+"""
+
+from pathlib import Path
+
+from sqlalchemy.engine import make_url
+
+from dtfixup.errors import DeadlineError, GuardError, RefusedError, SchemaError, TooMuchDataError
+from dtfixup.sql.database.connections import describe, sqlite_path
+from dtfixup.sql.execution.guard import GuardedConnection, Limits, Rows, Value
+from dtfixup.sql.execution.sqlite import SqliteGuard
+from dtfixup.sql.execution.text_filter import Dialect, check_statement
+
+__all__ = [
+    "DeadlineError",
+    "Dialect",
+    "GuardedConnection",
+    "Limits",
+    "RefusedError",
+    "Rows",
+    "TooMuchDataError",
+    "Value",
+    "check_statement",
+    "open_guarded",
+]
+
+
+def open_guarded(
+    database: str | Path,
+    *,
+    deadline: float = Limits.deadline,
+    max_rows: int = Limits.max_rows,
+    max_bytes: int = Limits.max_bytes,
+    max_value: int = Limits.max_value,
+    max_memory: int | None = Limits.max_memory,
+    filter_text: bool = True,
+) -> GuardedConnection:
+    """Open a database for reading only: a SQLite file, or a URL of SQLite, PostgreSQL, MariaDB or MySQL.
+
+    The limits are explained at `Limits`. `filter_text` adds `check_statement` in front of the connection.
+
+    >>> with open_guarded("pets.sqlite") as pets:  # doctest: +SKIP
+    ...     pets.run("SELECT name FROM pets WHERE age > ?", [3]).rows
+    [('Rex',)]
+    """
+    limits = Limits(deadline, max_rows, max_bytes, max_value, max_memory)
+    try:
+        describe(database)  # raises where the file or the URL cannot be used
+        path = sqlite_path(database)
+    except SchemaError as error:
+        raise GuardError(str(error)) from None
+    if path is not None:
+        return SqliteGuard(path, limits, filter_text)
+    return _open_server(str(database), limits, filter_text)
+
+
+def _open_server(database: str, limits: Limits, filter_text: bool) -> GuardedConnection:
+    # Each driver is imported for its own databases only.
+    if make_url(database).get_backend_name().startswith("postgres"):
+        from dtfixup.sql.execution.postgresql import PostgresqlGuard
+
+        return PostgresqlGuard(database, limits, filter_text)
+    from dtfixup.sql.execution.mariadb import MariadbGuard
+
+    return MariadbGuard(database, limits, filter_text)

@@ -1,0 +1,1 @@
+"""Training on a user's own pairs of question and SQL."""

@@ -1,0 +1,288 @@
+"""One fine-tuning run: a user's pairs and a trained model in, a model that was measured before and after out.
+
+In: a file of question/SQL pairs, the live database they are about, a model. Out, in a folder: `last.safetensors`, the
+model to use; `held_out.jsonl`, every held-out question with the answers before and after; `pairs.json`, which pairs
+could not be used and which were held out; `result.json`, which is written last and marks the run as finished; and the
+engine's logs in `training`. Until then, `training` also holds checkpoints, from which a run that was stopped goes on.
+"""
+
+import json
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from lightning_fabric import Fabric
+from rich.console import Console
+
+from dtfixup.encoders import Tokenizer, load_tokenizer
+from dtfixup.errors import CheckpointError, ConfigError
+from dtfixup.files import write_atomically, write_json
+from dtfixup.provenance import RESULT, begin, finish_run, fit_metrics
+from dtfixup.sql.ask.opened import OpenedDatabase
+from dtfixup.sql.ask.parser import MOST_CHARACTERS, SqlParser, default_model
+from dtfixup.sql.finetune.pair_files import read_pair_file
+from dtfixup.sql.finetune.pair_scores import PairJudge, PairScores, counted_alike
+from dtfixup.sql.finetune.pairs import Fault, Pairs, SplitPairs, check_pairs, link_pairs, split_pairs
+from dtfixup.sql.finetune.task import (
+    TUNING,
+    FinetuneConfig,
+    FinetuneTask,
+    Keep,
+    prepare_pairs,
+)
+from dtfixup.sql.language.words import split_words
+from dtfixup.sql.model.prepared import Prepared
+from dtfixup.sql.model.store import TrainedModel
+from dtfixup.training.checkpoint import BEST, LAST, Checkpoints, weights_file
+from dtfixup.training.loop import fit
+from dtfixup.training.ranks import launch
+from dtfixup.training.result import FitResult
+from dtfixup.weights.tensors import read_content, save_weights
+
+TRAINING, TUNED = "training", "tuned.safetensors"
+HELD_OUT_FILE, PAIRS_FILE = "held_out.jsonl", "pairs.json"
+_CARRIED = ("sure_above",)
+"""What a model's file says of its use, which holds for the tuned one too."""
+
+
+@dataclass(frozen=True)
+class Finetuning:
+    """Everything that a run needs, read and checked."""
+
+    config: FinetuneConfig
+    database: OpenedDatabase
+    weights: Path
+    """The file of the model to go on from."""
+    parser: SqlParser
+    """Of that model."""
+    pairs: Pairs
+    split: SplitPairs
+    prepared: Prepared
+    fabric: Fabric
+
+    @property
+    def trained(self) -> TrainedModel:
+        return self.parser.trained
+
+    @property
+    def was_tuned(self) -> bool:
+        """Whether the model comes from such a run itself."""
+        return TUNING in self.trained.content["fingerprint"]
+
+
+@dataclass(frozen=True)
+class FinetuneRun:
+    """What a run came to."""
+
+    fit: FitResult
+    before: PairScores
+    after: PairScores
+    kept_tuned: bool
+    """Whether the model to use is the tuned one; otherwise it is the one that the run began with."""
+    metrics: Mapping[str, float]
+
+    @property
+    def is_better(self) -> bool:
+        return self.after.rank > self.before.rank
+
+
+def open_finetuning(
+    pairs: str | Path,
+    database: str | Path | OpenedDatabase,
+    model: str | Path | None = None,
+    config: FinetuneConfig | None = None,
+) -> Finetuning:
+    """Read pairs, database and model, and check them against each other; nothing is written.
+
+    Args:
+        pairs: CSV, JSON or JSON lines with `question` and `sql`; the queries are in the database's dialect.
+        database: SQLite file, URL, or what `open_database` returned.
+        model: folder of a finished run, or a file of weights; the shipped model by default.
+        config: settings.
+    """
+    given = read_pair_file(pairs)
+    opened = database if isinstance(database, OpenedDatabase) else OpenedDatabase(database)
+    schema = opened.schema  # a database that cannot be read is told of before the model is loaded
+    weights = weights_file(default_model() if model is None else model)
+    fabric = launch()
+    parser = SqlParser.load(weights, fabric.device)
+    trained = parser.trained
+    tokenizer = load_tokenizer(trained.encoder)
+    config = replace(config or FinetuneConfig(), encoder=trained.encoder)
+    most = trained.model.encoder.max_tokens // 2
+
+    def problem_with(question: str) -> str | None:
+        return _question_problem(question, tokenizer, most)
+
+    checked = check_pairs(given, schema, opened.dialect, problem_with=problem_with)
+    checked = link_pairs(checked, opened.reading.inputs)
+    split = split_pairs(checked, config.hold_out, config.training.seed)
+    prepared = prepare_pairs(split, opened, tokenizer)
+    return Finetuning(config, opened, weights, parser, checked, split, prepared, fabric)
+
+
+def finetune(
+    opened: Finetuning,
+    folder: str | Path,
+    *,
+    keep: Keep = Keep.BETTER,
+    deadline: float = 10.0,
+    name: str = "sql-finetune",
+    command: str = "",
+    resume: bool = False,
+    console: Console | None = None,
+) -> FinetuneRun | None:
+    """Measure, train, measure again, and leave the model to use in the folder; None if the run was stopped.
+
+    Args:
+        opened: from `open_finetuning`; its model is trained in place.
+        folder: where everything goes; one that holds a model is never written to.
+        keep: which model to leave for use.
+        deadline: seconds that a query may take when answers are run.
+        name: of the result.
+        command: that made it.
+        resume: go on with the run in the folder.
+        console: where progress is shown; the error stream by default.
+    """
+    started, folder = begin(), Path(folder)
+    _require_free(folder, opened.weights, resume=resume)
+    console = console or Console(stderr=True)
+    judge = PairJudge(
+        opened.database,
+        opened.split.held_out,
+        beam=opened.config.beam,
+        deadline=deadline,
+        show_progress=console.is_terminal,
+    )
+    before = judge.score(opened.parser, "answering held-out questions, before")
+    scored: list[PairScores] = []
+
+    def evaluate() -> dict[str, float]:
+        scored.append(judge.score(opened.parser, "answering held-out questions, after"))
+        return _percentages(counted_alike(before, scored[-1])[1])
+
+    task = FinetuneTask(
+        opened.config,
+        opened.trained,
+        opened.prepared,
+        evaluate=evaluate,
+        made_of={"pairs": opened.pairs.data_hash},
+        device=opened.fabric.device,
+    )
+    training = folder / TRAINING
+    done = fit(task, opened.config.training, training, fabric=opened.fabric, resume=resume, console=console)
+    if not done.finished:
+        return None
+    if not scored:  # the run was resumed when all was done but the last files
+        evaluate()
+    before, after = counted_alike(before, scored[-1])
+    kept_tuned = keep is Keep.TUNED or after.rank > before.rank
+    content = {**read_content(training / LAST), **_carried(opened.trained)}
+    save_weights(folder / (LAST if kept_tuned else TUNED), task.model, content, left_out=task.left_out)
+    if not kept_tuned:
+        write_atomically(folder / LAST, lambda temporary: shutil.copyfile(opened.weights, temporary))
+    write_json(folder / PAIRS_FILE, _pairs_content(opened))
+    _write_held_out(folder / HELD_OUT_FILE, before, after)
+    metrics = _metrics(opened, before, after, done, kept_tuned=kept_tuned)
+    data_hash = opened.pairs.data_hash
+    finish_run(folder, opened.config, done, metrics, name=name, command=command, started=started, data_hash=data_hash)
+    _drop_checkpoints(folder)
+    return FinetuneRun(done, before, after, kept_tuned, metrics)
+
+
+def _require_free(folder: Path, weights: Path, *, resume: bool) -> None:
+    """Nothing that is there is lost: neither another run nor the model that this one begins with."""
+    if (folder / RESULT).exists():
+        raise CheckpointError(f"{folder} holds a run that has finished: choose another folder")
+    if folder.resolve() in weights.resolve().parents:
+        raise ConfigError(f"{folder} holds the model that the run begins with: choose another folder")
+    checkpoints = Checkpoints(folder / TRAINING)
+    if resume and not checkpoints.saved():
+        raise CheckpointError(f"{folder} holds no run to go on with: start it without --resume")
+    if not resume:
+        checkpoints.require_new()
+        if (folder / LAST).exists():
+            raise CheckpointError(f"{folder} holds a model: choose another folder")
+
+
+def _question_problem(question: str, tokenizer: Tokenizer, most: int) -> str | None:
+    """Why `SqlParser.ask` would not take a question."""
+    if len(question) > MOST_CHARACTERS:
+        return f"it has {len(question):,} characters, and {MOST_CHARACTERS:,} are read"
+    try:
+        question.encode()
+    except UnicodeEncodeError as error:
+        return f"it is not text: half a surrogate pair at character {error.start}"
+    words = [word.text for word in split_words(question)]
+    if not words:
+        return "it has no word"
+    tokens = sum(map(len, tokenizer.pieces(words)))
+    return f"it has {tokens} subwords, and the model reads {most}" if tokens > most else None
+
+
+def _carried(trained: TrainedModel) -> dict[str, Any]:
+    return {name: trained.content[name] for name in _CARRIED if name in trained.content}
+
+
+def _percentages(scores: PairScores) -> dict[str, float]:
+    found = {"right": scores.right, "exact": scores.exact, "execution": scores.execution}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _metrics(
+    opened: Finetuning, before: PairScores, after: PairScores, done: FitResult, *, kept_tuned: bool
+) -> dict[str, float]:
+    scores = {
+        f"held_out_{name}_{when}": round(value, 4)
+        for when, found in (("before", before), ("after", after))
+        for name, value in _percentages(found).items()
+    }
+    return {
+        **scores,
+        "kept_tuned": float(kept_tuned),
+        "pairs_used": len(opened.pairs.usable),
+        "pairs_left_out": len(opened.pairs.unusable),
+        "pairs_train": len(opened.split.train),
+        "pairs_held_out": len(opened.split.held_out),
+        "pairs_with_unsaid_values": opened.pairs.counts.get(Fault.UNSAID_VALUE, 0),
+        "pairs_without_link": len(opened.pairs.unlinked),
+        **fit_metrics(done),
+    }
+
+
+def _pairs_content(opened: Finetuning) -> dict[str, Any]:
+    return {
+        "held_out_lines": [pair.line for pair in opened.split.held_out],
+        "unlinked_lines": [pair.line for pair in opened.pairs.unlinked],
+        "left_out": [
+            {"line": pair.line, "fault": pair.fault.value, "reason": pair.reason} for pair in opened.pairs.unusable
+        ],
+    }
+
+
+def _write_held_out(path: Path, before: PairScores, after: PairScores) -> None:
+    lines = "".join(
+        json.dumps(
+            {
+                "line": first.pair.line,
+                "question": first.pair.question,
+                "sql": first.pair.sql,
+                "before": first.to_json(),
+                "after": second.to_json(),
+            },
+            ensure_ascii=False,
+        )
+        + "\n"
+        for first, second in zip(before.pairs, after.pairs, strict=True)
+    )
+    write_atomically(path, lambda temporary: temporary.write_text(lines, encoding="utf-8"))
+
+
+def _drop_checkpoints(folder: Path) -> None:
+    """What a finished run does not need: checkpoints, weights that lie elsewhere too, and what a kill left behind."""
+    training = folder / TRAINING
+    for old in [training / BEST, training / LAST, *folder.glob(".*.safetensors")]:
+        old.unlink(missing_ok=True)
+    shutil.rmtree(Checkpoints(training).folder)

@@ -1,0 +1,160 @@
+"""A trained parser learns a user's own pairs: data, task and settings of a fine-tuning run.
+
+In: a trained model, pairs that were checked, the database they are about. Out: what `training.loop.fit` asks for. The
+weights go on from where they are: nothing is initialised. The encoder stays as it is, which keeps a step short on a CPU
+and what the model knows of English in place. Legend: B examples of a batch.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from dtfixup.encoders import Tokenizer
+from dtfixup.errors import ConfigError
+from dtfixup.fixup.norms import evaluation_mode
+from dtfixup.sql.ask.opened import OpenedDatabase
+from dtfixup.sql.database.dataset import Example
+from dtfixup.sql.finetune.pairs import SplitPairs
+from dtfixup.sql.model.batches import Order
+from dtfixup.sql.model.decoding import corpus_for
+from dtfixup.sql.model.prepared import Prepared
+from dtfixup.sql.model.shapes import Shape, rounded
+from dtfixup.sql.model.store import TrainedModel
+from dtfixup.sql.preparation.assembly import assemble_parts
+from dtfixup.sql.preparation.prepare import make_part
+from dtfixup.training.config import TrainingConfig, to_json
+from dtfixup.training.encoder_task import frozen_names
+from dtfixup.training.plan import PlannedBatch
+from dtfixup.training.precision import Precision
+from dtfixup.training.update import ParameterGroup, UpdateConfig, parameter_groups
+from dtfixup.weights.tensors import checksum, model_tensors
+
+TRAIN, HELD_OUT = "train", "held_out"
+TUNING = "finetune"
+"""In the fingerprint of a tuned model: what it was tuned from, and on."""
+
+
+class Keep(StrEnum):
+    """Which model a run leaves for use."""
+
+    BETTER = "better"
+    """The tuned one where it answers the held-out pairs better, otherwise the one it began with."""
+    TUNED = "tuned"
+    """The tuned one in any case."""
+
+
+def _schedule() -> TrainingConfig:
+    return TrainingConfig(
+        epochs=8,
+        batch_size=4,
+        precision=Precision.FP32,
+        power=1.0,
+        evaluate_every=0,
+        checkpoint_minutes=2.0,
+        log_every=5,
+        graphs=False,
+        update=UpdateConfig(learning_rate=2e-4),
+    )
+
+
+@dataclass(frozen=True)
+class FinetuneConfig:
+    """Everything that a fine-tuning run depends on, but model, pairs and database; docs/finetune.md says why."""
+
+    encoder: str = "minilm"
+    """The model's encoder, which is not trained."""
+    hold_out: float = 0.2
+    """Share of the pairs that is kept apart and measured on."""
+    beam: int = 5
+    """Queries that are looked for when the model is measured, as `dtfixup sql ask` does."""
+    training: TrainingConfig = field(default_factory=_schedule)
+    """Schedule."""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.hold_out <= 0.5:
+            raise ConfigError(f"hold_out is a share above 0 and at most 0.5, such as 0.2; got {self.hold_out:g}")
+        if self.beam < 1:
+            raise ConfigError(f"a beam holds at least one query, got {self.beam}")
+
+
+def prepare_pairs(pairs: SplitPairs, database: OpenedDatabase, tokenizer: Tokenizer) -> Prepared:
+    """The pairs as a prepared dataset in memory, by the code that `dtfixup sql prepare` uses."""
+    schema = database.schema
+    examples = {
+        split: [Example(schema.database, pair.question, pair.query) for pair in found]
+        for split, found in ((TRAIN, pairs.train), (HELD_OUT, pairs.held_out))
+    }
+    with TemporaryDirectory(prefix="dtfixup-pairs-") as folder:
+        part = Path(folder) / "part.safetensors"
+        make_part(schema, database.location, [*examples[TRAIN], *examples[HELD_OUT]], part)
+        arrays, index = assemble_parts({schema.database: part}, examples, tokenizer.pieces)
+    ids = {"cls": tokenizer.cls_id, "sep": tokenizer.sep_id, "pad": tokenizer.pad_id}
+    return Prepared(Path(), {**index, "encoder": ids}, arrays)
+
+
+class FinetuneTask:
+    """What the engine trains.
+
+    Args:
+        config: settings.
+        trained: the model to go on from; its weights change in place.
+        prepared: from `prepare_pairs`.
+        evaluate: metrics of the model as it is, in percent.
+        made_of: what a checkpoint belongs to, beside the model's own fingerprint and the settings.
+        device: of the run.
+    """
+
+    best_metric = "exact"
+
+    def __init__(
+        self,
+        config: FinetuneConfig,
+        trained: TrainedModel,
+        prepared: Prepared,
+        *,
+        evaluate: Callable[[], dict[str, float]],
+        made_of: Mapping[str, Any],
+        device: torch.device,
+    ) -> None:
+        self.model = trained.model.to(device)
+        self.stack = self.model.stack
+        self.left_out = frozen_names(self.model)  # before more is frozen: the file holds all that the base's file holds
+        begun_from = checksum({name: each.cpu() for name, each in model_tensors(self.model, self.left_out).items()})
+        settings = {name: value for name, value in to_json(config).items() if name not in ("training", "encoder")}
+        self.fingerprint: Mapping[str, Any] = {
+            **trained.content["fingerprint"],
+            TUNING: {"from": begun_from, **settings, **made_of},
+        }
+        self.model.encoder.requires_grad_(False)
+        self._order = Order(trained.content["fingerprint"]["order"])
+        self._corpus = corpus_for(self.model, prepared, device)
+        self._examples = np.asarray(prepared.split(TRAIN), np.int64)
+        self._batch_size, self._evaluate = config.training.batch_size, evaluate
+
+    def initialise(self, generator: torch.Generator) -> None:
+        """Nothing: the weights are trained ones."""
+
+    def parameter_groups(self) -> Sequence[ParameterGroup]:
+        return parameter_groups(self.model, [])
+
+    def batches(self, epoch: int, random: np.random.Generator) -> Sequence[PlannedBatch[Shape]]:
+        """Each in the smallest shape that holds it: there are no graphs to share on a CPU, and padding costs time."""
+        order = random.permutation(self._examples)
+        parts = [order[first : first + self._batch_size] for first in range(0, len(order), self._batch_size)]
+        return [PlannedBatch(part, rounded(self._corpus.shape_of(part))) for part in parts]
+
+    def loss_sum(self, example_B: Tensor, shape: Shape) -> Tensor:
+        batch = self._corpus.assemble(example_B.to(self._corpus.device), shape, self._order)
+        with evaluation_mode(self.model.encoder.modules()):  # it does not learn, so it need not forget either
+            loss_B: Tensor = self.model(batch)
+        return loss_B.sum()
+
+    def evaluate(self) -> dict[str, float]:
+        return self._evaluate()

@@ -1,0 +1,232 @@
+"""Conditions and expressions: sqlglot's nodes → rules of the grammar. A part of `grammar/reader.py`.
+
+In: an expression, and the tables its columns may come from. Out: its node, or an error that names what is not in the
+grammar.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+
+from sqlglot import exp
+
+from dtfixup.errors import SqlError
+from dtfixup.sql.database.schema import Schema
+from dtfixup.sql.grammar.rules import ValueKind
+from dtfixup.sql.grammar.tree import MAX_DIGITS, PLAIN_NUMBER, Literal, Node, Occurrence, Reference, refer
+
+STAR = -1
+"""Stands for `*` until it is known which table's `*` it is."""
+_AGGREGATES: dict[type[exp.Expr], str] = {
+    exp.Count: "Count",
+    exp.Max: "Max",
+    exp.Min: "Min",
+    exp.Sum: "Sum",
+    exp.Avg: "Avg",
+}
+_ARITHMETIC: dict[type[exp.Expr], str] = {exp.Add: "Add", exp.Sub: "Subtract", exp.Mul: "Multiply", exp.Div: "Divide"}
+_COMPARISONS: dict[type[exp.Expr], str] = {
+    exp.EQ: "Equal",
+    exp.NEQ: "NotEqual",
+    exp.LT: "Less",
+    exp.LTE: "LessEqual",
+    exp.GT: "Greater",
+    exp.GTE: "GreaterEqual",
+}
+_NEGATIONS = {"Like": "NotLike", "In": "NotIn", "OneOf": "NoneOf", "IsNull": "NotNull"}
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """The tables of one query, by the name its columns use."""
+
+    names: tuple[str, ...]
+    tables: tuple[Occurrence, ...]
+
+
+class ExpressionReader:
+    """Reads expressions over one schema; nested queries go to `read_column`, which reads a query of one column."""
+
+    def __init__(self, schema: Schema, read_column: Callable[[exp.Expr], Node], *, quotes_strings: bool) -> None:
+        """`quotes_strings` says whether the dialect takes "x" for a string where no column is called x."""
+        self._schema = schema
+        self._quotes_strings = quotes_strings
+        self._read_column = read_column
+
+    def number(self, value: exp.Expr) -> Literal:
+        if isinstance(value, exp.Literal) and not value.is_string and _plain(value.name).isdigit():
+            return Literal(_plain(value.name), ValueKind.NUMBER)
+        raise SqlError(f"LIMIT {value.sql()} is not in the grammar: a whole number is")
+
+    def condition(self, condition: exp.Expr, scope: Scope) -> Node:
+        condition = bare(condition)
+        if isinstance(condition, exp.And | exp.Or):
+            parts = [self.condition(part, scope) for part in flat(condition, type(condition))]
+            node = parts.pop()
+            while parts:
+                node = Node(type(condition).__name__, (parts.pop(), node))
+            return node
+        if isinstance(condition, exp.Not):
+            return _negated(self.condition(condition.this, scope))
+        if type(condition) in _COMPARISONS:
+            left, right, rule = condition.this, condition.expression, _COMPARISONS[type(condition)]
+            return Node(rule, (self.expression(left, scope), self._right(right, scope)))
+        if isinstance(condition, exp.Between):
+            if condition.args.get("symmetric"):
+                raise SqlError("BETWEEN SYMMETRIC is not in the grammar")
+            bounds = (self._right(condition.args[side], scope) for side in ("low", "high"))
+            return Node("Between", (self.expression(condition.this, scope), *bounds))
+        if isinstance(condition, exp.Like):
+            return self._like(condition, scope)
+        if isinstance(condition, exp.In):
+            return self._in(condition, scope)
+        if isinstance(condition, exp.Is) and isinstance(condition.expression, exp.Null):
+            return Node("IsNull", (self.expression(condition.this, scope),))
+        raise SqlError(f"the condition {condition.sql()} is not in the grammar")
+
+    def _like(self, condition: exp.Like, scope: Scope) -> Node:
+        pattern = self._literal(condition.expression, scope)
+        if pattern is None:
+            raise SqlError(f"{condition.sql()} is not in the grammar: LIKE takes a literal")
+        text = pattern.text
+        inner = text.strip("%")
+        shapes = {f"%{inner}%": "Contains", f"{inner}%": "StartsWith", f"%{inner}": "EndsWith"}
+        rule = shapes.get(text) if inner and "%" not in inner else None
+        node = Node(rule, (Literal(inner, ValueKind.TEXT),)) if rule else Node("Matches", (pattern,))
+        like = Node("Like", (self.expression(condition.this, scope), node))
+        return _negated(like) if condition.args.get("negate") else like
+
+    def _in(self, condition: exp.In, scope: Scope) -> Node:
+        left = self.expression(condition.this, scope)
+        query = condition.args.get("query")
+        if query is not None:
+            return Node("In", (left, self._read_column(query)))
+        values: Node | None = None
+        for item in reversed(condition.expressions):
+            literal = self._literal(item, scope)
+            if literal is None:
+                raise SqlError(f"{item.sql()} in a list is not in the grammar: literals are")
+            values = Node("Last", (literal,)) if values is None else Node("More", (literal, values))
+        if values is None:
+            raise SqlError(f"{condition.sql()} is not in the grammar")
+        return Node("OneOf", (left, values))
+
+    def _right(self, side: exp.Expr, scope: Scope) -> Node:
+        side = bare(side)
+        if isinstance(side, exp.Subquery | exp.Query):
+            return Node("Scalar", (self._read_column(side),))
+        literal = self._literal(side, scope)
+        return self.expression(side, scope) if literal is None else Node("Value", (literal,))
+
+    def expression(self, expression: exp.Expr, scope: Scope) -> Node:
+        expression = bare(expression)
+        if isinstance(expression, exp.Column):
+            reference = self.column(expression, scope)
+            if reference is not None:
+                return refer(reference)
+        elif type(expression) in _AGGREGATES:
+            return self._aggregate(expression, scope)
+        elif type(expression) in _ARITHMETIC:
+            left = self.expression(expression.this, scope)
+            return Node(_ARITHMETIC[type(expression)], (left, self._operand(expression.expression, scope)))
+        raise SqlError(f"{expression.sql()} is not in the grammar here")
+
+    def _operand(self, side: exp.Expr, scope: Scope) -> Node:
+        literal = self._literal(bare(side), scope)
+        if literal is None:
+            return self.expression(side, scope)
+        if literal.kind is not ValueKind.NUMBER:
+            raise SqlError(f"{side.sql()} is not a number to calculate with")
+        return Node("Value", (literal,))
+
+    def _aggregate(self, call: exp.Expr, scope: Scope) -> Node:
+        name = _AGGREGATES[type(call)]
+        if {key for key, value in call.args.items() if value} - {"this", "big_int"}:
+            raise SqlError(f"{call.sql()} is not in the grammar: one column is")
+        argument = call.this
+        if argument is None:
+            raise SqlError(f"{name.lower()}() of nothing is not in the grammar")
+        distinct = isinstance(argument, exp.Distinct)
+        if distinct:
+            if len(argument.expressions) != 1:
+                raise SqlError(f"{call.sql()} is not in the grammar: one column is")
+            argument = argument.expressions[0]
+        argument = bare(argument)
+        if isinstance(argument, exp.Star):
+            if name != "Count" or distinct:
+                raise SqlError(f"{call.sql()} is not SQL")
+            return Node("Count", (STAR,))
+        inner = self.expression(argument, scope)
+        if inner.rule == "Column" and not (distinct and name != "Count"):
+            return Node("CountDistinct" if distinct else name, inner.children)
+        return Node("Apply", (Node(f"Of{name}"), Node("OfDistinct") if distinct else None, inner))
+
+    def _literal(self, value: exp.Expr, scope: Scope) -> Literal | None:
+        """The literal that an expression is, or None where it is something else."""
+        if isinstance(value, exp.Literal):
+            return (
+                Literal(value.name, ValueKind.TEXT)
+                if value.is_string
+                else Literal(_plain(value.name), ValueKind.NUMBER)
+            )
+        if isinstance(value, exp.Neg) and isinstance(value.this, exp.Literal) and not value.this.is_string:
+            return Literal(f"-{_plain(value.this.name)}", ValueKind.NUMBER)
+        if isinstance(value, exp.Boolean):
+            return Literal("1" if value.this else "0", ValueKind.NUMBER)
+        if isinstance(value, exp.Column) and value.this.args.get("quoted") and not value.table:
+            is_string = self._quotes_strings and self.find(value.name, scope) is None
+            return Literal(value.name, ValueKind.TEXT) if is_string else None
+        return None
+
+    def column(self, column: exp.Expr, scope: Scope) -> Reference | None:
+        """The column and occurrence meant; None for a double-quoted string."""
+        if not isinstance(column, exp.Column) or isinstance(column.this, exp.Star):
+            raise SqlError(f"{column.sql()} is not a column")
+        if column.table:
+            qualifier = column.table.lower()
+            for name, (table, which) in zip(scope.names, scope.tables, strict=True):
+                found = self._schema.find_column(table, column.name) if name == qualifier else None
+                if found is not None:
+                    return found, which
+            raise SqlError(f"there is no column {column.sql()} in this query's tables")
+        reference = self.find(column.name, scope)
+        if reference is None and not (self._quotes_strings and column.this.args.get("quoted")):
+            raise SqlError(f"there is no column {column.name!r} in this query's tables")
+        return reference
+
+    def find(self, name: str, scope: Scope) -> Reference | None:
+        for table, which in scope.tables:
+            column = self._schema.find_column(table, name)
+            if column is not None:
+                return column, which
+        return None
+
+
+def bare(expression: exp.Expr) -> exp.Expr:
+    while isinstance(expression, exp.Paren):
+        expression = expression.this
+    return expression
+
+
+def flat(expression: exp.Expr, kind: type[exp.Expr]) -> list[exp.Expr]:
+    expression = bare(expression)
+    if not isinstance(expression, kind):
+        return [expression]
+    return [*flat(expression.this, kind), *flat(expression.expression, kind)]
+
+
+def _negated(node: Node) -> Node:
+    return Node(_NEGATIONS[node.rule], node.children) if node.rule in _NEGATIONS else Node("Not", (node,))
+
+
+def _plain(number: str) -> str:
+    """A number without exponent, leading zeros or a dot at its end."""
+    if PLAIN_NUMBER.fullmatch(number):
+        return number
+    try:
+        value = Decimal(number)
+    except InvalidOperation:
+        raise SqlError(f"the number {number} is not in the grammar: decimal ones are") from None
+    if not value.is_finite() or abs(value.adjusted()) > MAX_DIGITS:
+        raise SqlError(f"a number of more than {MAX_DIGITS} digits is not in the grammar")
+    return f"{value:f}"

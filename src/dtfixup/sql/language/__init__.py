@@ -1,0 +1,1 @@
+"""Words, numbers and dates of a question, and what the world calls things."""

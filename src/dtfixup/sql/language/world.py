@@ -1,0 +1,148 @@
+"""Simple world knowledge: what a question says and a database stores for the same thing ("French" and "France").
+
+In: `world.yaml`, which explains its own form. Out: `World`, looked up by what is said and by what is stored.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import lru_cache
+from importlib import resources
+from typing import Any
+
+import yaml
+
+from dtfixup.errors import DataError
+from dtfixup.sql.language.words import Word, compact, is_stop_word, lemma, name_lemmas, runs
+
+
+class Topic(StrEnum):
+    """What a concept is one of."""
+
+    GENDER = "gender"
+    TRUTH = "truth"
+    CONTINENT = "continent"
+    COUNTRY = "country"
+    REGION = "region"
+    CITY = "city"
+    MONTH = "month"
+    WEEKDAY = "weekday"
+
+
+@dataclass(frozen=True, slots=True)
+class Concept:
+    """One thing of the world with its names; `forms` holds the name first, then the words in `said`."""
+
+    topic: Topic
+    forms: tuple[str, ...]
+    codes: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        return self.forms[0]
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """All concepts, by the lemmas of what is said, by code as written, and by compact stored text."""
+
+    concepts: tuple[Concept, ...]
+    said: Mapping[str, tuple[Concept, ...]]
+    codes: Mapping[str, tuple[Concept, ...]]
+    topics: Mapping[str, frozenset[Topic]]
+    """Topics by the compact text of a form or code."""
+    asked: Mapping[str, tuple[str, ...]]
+    """Lemmas of column names by the lemma that asks for them."""
+    longest: int
+    """The number of words of the longest form."""
+
+    @property
+    def yes(self) -> Concept:
+        return next(concept for concept in self.concepts if concept.topic is Topic.TRUTH)
+
+
+@lru_cache(maxsize=1)
+def world() -> World:
+    """The bundled knowledge, read once."""
+    text = resources.files("dtfixup.sql.language").joinpath("world.yaml").read_text(encoding="utf-8")
+    return read_world(text)
+
+
+def mentions(words: Sequence[Word]) -> Iterator[tuple[int, int, tuple[Concept, ...]]]:
+    """The concepts that the words `start:end` name; nothing inside a longer name.
+
+    >>> from dtfixup.sql.language.words import split_words
+    >>> [(start, end, concepts[0].name) for start, end, concepts in mentions(split_words("South Koreans in Texas"))]
+    [(0, 2, 'South Korea'), (3, 4, 'Texas')]
+    """
+    known = world()
+    found: list[tuple[int, int]] = []
+    for start, end, run in runs(words, known.longest):
+        concepts = known.said.get(" ".join([word.lemma for word in run]), ())
+        if len(run) == 1:
+            concepts = () if is_stop_word(run[0]) else concepts
+            concepts += known.codes.get(run[0].text, ())
+        if concepts and not any(first <= start and end <= last for first, last in found):
+            found.append((start, end))
+            yield start, end, concepts
+
+
+def read_world(text: str) -> World:
+    """Read knowledge in the form of `world.yaml`."""
+    try:
+        rows = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    except yaml.YAMLError as error:
+        raise DataError(f"world knowledge is not YAML: {' '.join(str(error).split())}") from None
+    if not isinstance(rows, Mapping):
+        raise DataError(f"world knowledge: expected topics with their concepts, got {type(rows).__name__}")
+    concepts = [
+        _concept(topic, name, entry)
+        for topic, entries in rows.items()
+        if topic != "asked"
+        for name, entry in _entries(topic, entries).items()
+    ]
+    asked: dict[str, list[str]] = {}
+    for name, asking in _entries("asked", rows.get("asked", {})).items():
+        if not isinstance(asking, list):
+            raise DataError(f"world knowledge: asked: {name}: expected a list of words, got {asking!r}")
+        for word in asking:
+            asked.setdefault(lemma(str(word)), []).append(lemma(str(name)))
+    said: dict[str, list[Concept]] = {}
+    codes: dict[str, list[Concept]] = {}
+    topics: dict[str, set[Topic]] = {}
+    longest = 1
+    for concept in concepts:
+        for phrase in dict.fromkeys(name_lemmas(form) for form in concept.forms):
+            said.setdefault(" ".join(phrase), []).append(concept)
+            longest = max(longest, len(phrase))
+        for code in filter(str.isupper, concept.codes):  # figures are stored for yes and no, but not said
+            codes.setdefault(code, []).append(concept)
+        for form in concept.forms + concept.codes:
+            topics.setdefault(compact(form), set()).add(concept.topic)
+    return World(
+        tuple(concepts),
+        {phrase: tuple(found) for phrase, found in said.items()},
+        {code: tuple(found) for code, found in codes.items()},
+        {form: frozenset(found) for form, found in topics.items()},
+        {word: tuple(names) for word, names in asked.items()},
+        longest,
+    )
+
+
+def _entries(topic: Any, entries: Any) -> Mapping[Any, Any]:
+    if not isinstance(entries, Mapping):
+        raise DataError(f"world knowledge: {topic}: expected names with what is said for them, got {entries!r}")
+    return entries
+
+
+def _concept(topic: Any, name: Any, entry: Any) -> Concept:
+    where = f"world knowledge: {topic}: {name}"
+    if topic not in frozenset(Topic):
+        raise DataError(f"{where}: unknown topic; known are {', '.join(Topic)}")
+    if not isinstance(entry, Mapping) or not set(entry) <= {"said", "codes"}:
+        raise DataError(f"{where}: expected {{said: [...], codes: [...]}}, got {entry!r}")
+    said, codes = entry.get("said", []), entry.get("codes", [])
+    for form in (name, *said, *codes):
+        if not isinstance(form, str):  # YAML reads a bare NO as false
+            raise DataError(f"{where}: expected text, got {form!r}; put it in quotes")
+    return Concept(Topic(topic), (name, *said), tuple(codes))

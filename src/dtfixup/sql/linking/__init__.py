@@ -1,0 +1,1 @@
+"""Which words of a question mean which tables, columns and values."""

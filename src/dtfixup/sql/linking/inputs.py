@@ -1,0 +1,80 @@
+"""What the model is told of a database and of a question over it, before any subword is cut.
+
+In: a schema, the content of its database, a question. Out: `DatabaseInputs` and `QuestionInputs`. `prepare.py` writes
+them down for a whole dataset; the parser makes them for one question. The same code, so that both see the same.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dtfixup.sql.database.content import ContentIndex, Looks
+from dtfixup.sql.database.schema import ColumnType, Schema
+from dtfixup.sql.grammar.rules import ColumnKind
+from dtfixup.sql.grammar.transitions import column_kinds
+from dtfixup.sql.language.quantities import plain_number
+from dtfixup.sql.language.words import Word, split_words
+from dtfixup.sql.linking.candidates import Candidate, candidates
+from dtfixup.sql.linking.links import Links, link
+from dtfixup.sql.linking.relations import link_codes, schema_relations
+
+
+@dataclass(frozen=True)
+class DatabaseInputs:
+    """A database as the model sees it; items are its columns, each table's `*` first, then its tables."""
+
+    schema: Schema
+    content: ContentIndex | None
+    item_words: tuple[tuple[str, ...], ...]
+    kinds: tuple[ColumnKind, ...]
+    relations: NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class QuestionInputs:
+    """A question as the model sees it."""
+
+    words: tuple[Word, ...]
+    links: Links
+    codes: NDArray[np.uint8]
+    """[words, items]: the links as `relations.expand` takes them."""
+    candidates: tuple[Candidate, ...]
+
+
+def describe_database(schema: Schema, content: ContentIndex | None) -> DatabaseInputs:
+    """A database's items, their kinds and relations."""
+    columns = [
+        ("*", *_words(schema.tables[column.table].natural))
+        if column.type is ColumnType.STAR
+        else _words(column.natural)
+        for column in schema.columns
+    ]
+    tables = [_words(table.natural) for table in schema.tables]
+    kinds = column_kinds(schema, words=_columns_of_words(schema, content))
+    return DatabaseInputs(schema, content, (*columns, *tables), kinds, schema_relations(schema))
+
+
+def describe_question(question: str, database: DatabaseInputs) -> QuestionInputs:
+    """A question's words, links and literal candidates."""
+    words = split_words(question)
+    links = link(words, database.schema, database.content)
+    codes = link_codes(*links.matrix(len(words), database.schema), database.schema)
+    found = candidates(words, question, database.schema, database.content, links)
+    return QuestionInputs(words, links, codes, found)
+
+
+def _words(name: str) -> tuple[str, ...]:
+    return tuple(word.text for word in split_words(name)) or (name,)
+
+
+def _columns_of_words(schema: Schema, content: ContentIndex | None) -> list[int]:
+    """Text columns whose values are neither numbers nor times: nothing to add up or average."""
+    if content is None:
+        return []
+    found = []
+    for index, (column, stored) in enumerate(zip(schema.columns, content.columns, strict=True)):
+        is_text = column.type is ColumnType.TEXT and stored.looks is Looks.TEXT
+        if is_text and all(plain_number(value) is None for value in stored.values):
+            found.append(index)
+    return found

@@ -1,0 +1,348 @@
+"""Which runs of words in a question say values that columns hold (SPEC §3, value linking).
+
+In: the words of a question, a schema, the content of its database where there is one, and the name links. Out:
+`ValueLink`s: stored values, the same thing in other words (`world.yaml`), mistyped words, parts of stored values,
+numbers and dates. A link's strength says how far to trust it; the strengths were set on Spider's training questions.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from dtfixup.sql.database.content import ContentIndex, Hit, Looks, looks_of, words_of
+from dtfixup.sql.database.schema import Schema
+from dtfixup.sql.language.dates import dates_in, render_date
+from dtfixup.sql.language.quantities import Number, numbers_in, plain_number
+from dtfixup.sql.language.words import (
+    STOP_WORDS,
+    Word,
+    begins_sentence,
+    compact,
+    is_stop_word,
+    name_lemmas,
+    quoted_spans,
+    runs,
+)
+from dtfixup.sql.language.world import Concept, Topic, mentions, world
+from dtfixup.sql.linking.name_links import Item, MatchKind, NameLink, distinctive_lemmas, schema_lemmas
+
+
+class ValueMatch(StrEnum):
+    """How a run of words fits what a column holds."""
+
+    WHOLE = "whole"
+    """It is a stored value, but for case, marks and word forms."""
+    WORLD = "world"
+    """It means the same as a stored value."""
+    SIMILAR = "similar"
+    """It is a stored value, or a word of one, mistyped or in another form."""
+    PART = "part"
+    """It is part of stored values."""
+    NUMBER = "number"
+    """It is a number, and the column holds it or is named beside it."""
+    TIME = "time"
+    """It is a date or a time, and the column holds such."""
+
+
+@dataclass(frozen=True, slots=True)
+class ValueLink:
+    """The words `start:end` say a value of a column; `strength` is between 0 and 1, and `STRONG` or more is likely."""
+
+    start: int
+    end: int
+    column: int
+    value: str
+    how: ValueMatch
+    strength: float
+
+
+STRONG = 0.5
+_WEAK = 0.4
+_FAINT = 0.2
+LONGEST_VALUE = 8
+"""Words of a question that one stored value is looked for in."""
+
+
+def link_values(
+    words: Sequence[Word], schema: Schema, content: ContentIndex | None, names: Sequence[NameLink]
+) -> tuple[ValueLink, ...]:
+    """Every value a question says; of two links of the same words to the same value, the stronger."""
+    search = _Search(words, schema, content, names)
+    if content is not None:
+        search.whole_values(content)
+        search.world_values(content)
+        search.named_truths(content)
+        search.parts_of_values(content)
+        search.quoted_parts(content)
+        search.kin_of_values(content)
+    search.numbers()
+    search.dates()
+    search.durations()
+    links = _narrowed(search.found.values(), schema, names)
+    return tuple(sorted(links, key=lambda link: (link.start, link.end, link.column, link.value)))
+
+
+def _narrowed(links: Collection[ValueLink], schema: Schema, names: Sequence[NameLink]) -> Iterator[ValueLink]:
+    """Where several columns may hold what the same words say, weaken the links to those that are named less.
+
+    A stored text weighs enough by itself where the column or its table is named at all.
+    """
+    named: dict[tuple[Item, int], int] = {}
+    for name in names:
+        weight = 2 if name.kind is MatchKind.EXACT else 1
+        named[name.item, name.index] = max(weight, named.get((name.item, name.index), 0))
+
+    def weight_of(link: ValueLink) -> int:
+        table = schema.columns[link.column].table
+        weight = named.get((Item.COLUMN, link.column), 0) + named.get((Item.TABLE, table), 0)
+        return weight if link.how in (ValueMatch.NUMBER, ValueMatch.TIME) else min(weight, 1)
+
+    heaviest: dict[tuple[int, int], int] = {}
+    for link in links:
+        if link.strength >= STRONG:
+            span = (link.start, link.end)
+            heaviest[span] = max(heaviest.get(span, 0), weight_of(link))
+    for link in links:
+        is_less = link.strength >= STRONG and weight_of(link) < heaviest[link.start, link.end]
+        yield replace(link, strength=_WEAK) if is_less else link
+
+
+class _Search:
+    """One question's search; what was found first narrows down what is looked for next."""
+
+    def __init__(
+        self, words: Sequence[Word], schema: Schema, content: ContentIndex | None, names: Sequence[NameLink]
+    ) -> None:
+        self.words = words
+        self.schema = schema
+        self.content = content
+        self.names = names
+        self.schema_lemmas = schema_lemmas(schema)
+        self.quoted = quoted_spans(words)
+        self.exactly_named = {(link.start, link.end) for link in names if link.kind is MatchKind.EXACT}
+        self.found: dict[tuple[int, int, int, str], ValueLink] = {}
+        self.taken: list[tuple[int, int]] = []  # spans that say whole stored values
+
+    def add(self, start: int, end: int, hits: Iterable[Hit], how: ValueMatch, strength: float) -> None:
+        for hit in hits:
+            key = (start, end, hit.column, hit.value)
+            if key not in self.found or self.found[key].strength < strength:
+                self.found[key] = ValueLink(start, end, hit.column, hit.value, how, strength)
+
+    def is_quoted(self, start: int, end: int) -> bool:
+        return any(first <= start and end <= last for first, last in self.quoted)
+
+    def is_marked(self, start: int, end: int) -> bool:
+        """Whether the words are in quotes, or capitalised where a sentence would not do it."""
+        is_capitalised = self.words[start].text[0].isupper() and not begins_sentence(self.words, start)
+        return is_capitalised or self.is_quoted(start, end)
+
+    def is_schema_word(self, word: Word) -> bool:
+        return word.lemma in self.schema_lemmas
+
+    def is_inside(self, start: int, end: int) -> bool:
+        """Whether the span is a proper part of one that says a whole stored value."""
+        return any(first <= start and end <= last and end - start < last - first for first, last in self.taken)
+
+    def whole_values(self, content: ContentIndex) -> None:
+        for start, end, run in runs(self.words, LONGEST_VALUE):
+            hits = content.whole("".join([compact(word.text) for word in run]))
+            strength = 1.0
+            if not hits:
+                hits = content.whole("".join([compact(word.lemma) for word in run]))
+                strength = 0.9
+            if not hits:
+                continue
+            if self.is_inside(start, end):
+                strength = _WEAK
+            if len(run) == 1:
+                hits, strength = self.single_word(start, run[0], hits, strength)
+            elif all(map(is_stop_word, run)):  # `The Who` and `no-show` are values, but `as an` is not Asan
+                is_name = self.is_marked(start, end) or end - start > len(run)
+                hits = [hit for hit in hits if is_name and len(words_of(hit.value)) == len(run)]
+            if hits:
+                self.add(start, end, hits, ValueMatch.WHOLE, strength)
+                if strength >= STRONG:
+                    self.taken.append((start, end))
+
+    def single_word(self, start: int, word: Word, hits: list[Hit], strength: float) -> tuple[list[Hit], float]:
+        """A stop word or a letter must be written as it is stored; a word of the schema says a value weakly."""
+        if is_stop_word(word) or len(word.text) == 1:
+            is_code = not is_stop_word(word) or (word.text.isupper() and start > 0)
+            is_meant = is_code or self.is_quoted(start, start + 1)
+            return [hit for hit in hits if is_meant and hit.value.strip() == word.text], strength
+        if not self.is_marked(start, start + 1) and self.is_schema_word(word):
+            return hits, _WEAK
+        return hits, strength
+
+    def world_values(self, content: ContentIndex) -> None:
+        for start, end, concepts in mentions(self.words):
+            hits = [hit for concept in concepts for hit in _stored_forms(concept, content)]
+            if hits and not self.is_inside(start, end):
+                is_other = (start, end) in self.taken or (start, end) in self.exactly_named
+                self.add(start, end, hits, ValueMatch.WORLD, _WEAK if is_other else 0.8)
+                self.taken.append((start, end))
+
+    def named_truths(self, content: ContentIndex) -> None:
+        """A column of yes and no is asked for by its name: `is official` holds "T" where a language is official."""
+        for link in self.names:
+            if link.item is not Item.COLUMN or Topic.TRUTH not in content.columns[link.index].topics:
+                continue
+            said = {word.lemma for word in self.words[link.start : link.end]} - STOP_WORDS
+            if said & distinctive_lemmas(self.schema):
+                hits = [hit for hit in _stored_forms(world().yes, content) if hit.column == link.index]
+                self.add(link.start, link.end, hits, ValueMatch.WORLD, STRONG)
+
+    def parts_of_values(self, content: ContentIndex) -> None:
+        named = {position for link in self.names for position in range(link.start, link.end)}
+        for position, word in enumerate(self.words):
+            span = (position, position + 1)
+            if word.is_mark or is_stop_word(word) or self.is_inside(*span):
+                continue
+            right = content.respelled(word.text.lower()) if position not in named else None
+            if right is not None:
+                self.add(*span, content.whole(right), ValueMatch.SIMILAR, 0.7)
+                self.add(*span, content.containing(right), ValueMatch.SIMILAR, 0.6)
+            elif span not in self.taken:
+                for hit in content.containing(word.lemma):
+                    self.add_part(position, hit, content)
+
+    def add_part(self, position: int, hit: Hit, content: ContentIndex) -> None:
+        """Link a word that is part of a value, with the words around it that are in the same value."""
+        held = frozenset(words_of(hit.value))
+        start, end = position, position + 1
+        while start > 0 and self.words[start - 1].lemma in held:
+            start -= 1
+        while end < len(self.words) and self.words[end].lemma in held:
+            end += 1
+        said = [word for word in self.words[start:end] if not is_stop_word(word)]
+        if self.is_quoted(start, end):
+            strength = STRONG
+        elif all(map(self.is_schema_word, said)):
+            strength = _FAINT
+        elif self.is_marked(start, end) or len(said) > 1:
+            strength = STRONG
+        else:
+            strength = 0.3 if content.columns[hit.column].is_listed else _FAINT
+        self.add(start, end, [hit], ValueMatch.PART, strength)
+
+    def quoted_parts(self, content: ContentIndex) -> None:
+        """What stands in quotes: a mistyped value, or part of the values of a column named beside it."""
+        for start, end in self.quoted:
+            if (start, end) in self.taken:
+                continue
+            self.add(
+                start,
+                end,
+                content.similar("".join(compact(word.text) for word in self.words[start:end])),
+                ValueMatch.SIMILAR,
+                0.7,
+            )
+            text = " ".join(word.text for word in self.words[start:end])
+            for column in self.columns_beside(start, end, before=5):
+                if any(text.lower() in value.lower() for value in content.columns[column].values):
+                    self.add(start, end, [Hit(column, text)], ValueMatch.PART, STRONG)
+
+    def kin_of_values(self, content: ContentIndex) -> None:
+        lowered = [word.text.lower() for word in self.words]
+        for position, word in enumerate(self.words):
+            if len(word.text) < 4 or is_stop_word(word):
+                continue
+            for hit, end in content.kin(lowered, position):
+                if not any(first <= position and end <= last for first, last in self.taken):
+                    self.add(position, end, [hit], ValueMatch.SIMILAR, 0.3)
+
+    def numbers(self) -> None:
+        for number in self.plain_numbers():
+            span = (number.start, number.end)
+            beside = self.columns_beside(*span) | self.columns_of_years(number)
+            hits = [] if self.content is None else self.content.number(number.text)
+            for hit in hits:
+                name = beside.get(hit.column)
+                is_telling = name is MatchKind.EXACT or (len(hits) == 1 and (name or len(hit.value) > 1))
+                self.add(*span, [hit], ValueMatch.NUMBER, 0.6 if is_telling else _FAINT)
+            stored = {hit.column for hit in hits}
+            for column, name in beside.items():
+                if name is MatchKind.EXACT and column not in stored and self.looks(column) is Looks.NUMBER:
+                    # A single figure counts things more often than it is compared with a column.
+                    strength = 0.6 if len(number.text) > 1 else _FAINT
+                    self.add(*span, [Hit(column, number.text)], ValueMatch.NUMBER, strength)
+
+    def plain_numbers(self) -> Iterator[Number]:
+        """Numbers that are not the day of a date, and figures with leading zeros."""
+        days = [(date.start, date.end) for date in dates_in(self.words) if date.day is not None]
+        for number in numbers_in(self.words):
+            if not any(first <= number.start < last for first, last in days):
+                yield number
+        for position, word in enumerate(self.words):
+            if word.text.isdecimal() and plain_number(word.text) is None:
+                yield Number(position, position + 1, word.text)
+
+    def columns_of_years(self, number: Number) -> dict[int, MatchKind]:
+        """A number that looks like a year names the columns that are called so."""
+        if not number.is_year:
+            return {}
+        columns = enumerate(self.schema.columns)
+        return {index: MatchKind.EXACT for index, column in columns if "year" in name_lemmas(column.natural)}
+
+    def columns_beside(self, start: int, end: int, before: int = 3) -> dict[int, MatchKind]:
+        """The columns named within `before` words before the span or two after it, and how."""
+        beside: dict[int, MatchKind] = {}
+        for link in self.names:
+            is_beside = 0 <= start - link.end <= before or 0 <= link.start - end <= 2
+            if link.item is Item.COLUMN and is_beside and beside.get(link.index) is not MatchKind.EXACT:
+                beside[link.index] = link.kind
+        return beside
+
+    def looks(self, column: int) -> Looks:
+        """What a column holds, by its content or else by its declared type."""
+        looks = looks_of(column, self.schema, self.content)
+        return Looks.TEXT if looks is Looks.NOTHING else looks
+
+    def dates(self) -> None:
+        """Dates in the form in which each column of dates writes them."""
+        for date in dates_in(self.words):
+            forms = self.date_forms()
+            values = {column: render_date(date, form) for column, form in forms.items() if form is not None}
+            self.add_times(date.start, date.end, values)
+
+    def durations(self) -> None:
+        """What stored clock times begin with: `4 minutes` is in 4:15."""
+        for number in numbers_in(self.words):
+            if self.content is None or number.end == len(self.words):
+                continue
+            if self.words[number.end].lemma in ("minute", "hour"):
+                text = f"{number.text}:"
+                clocks = {
+                    column: text
+                    for column, form in self.date_forms().items()
+                    if form is None and any(value.startswith(text) for value in self.content.columns[column].values)
+                }
+                self.add_times(number.start, number.end + 1, clocks)
+
+    def date_forms(self) -> dict[int, str | None]:
+        """The columns of dates and times and how they write dates; None for times of day."""
+        columns = [index for index in range(len(self.schema.columns)) if self.looks(index) is Looks.TIME]
+        if self.content is None:
+            return dict.fromkeys(columns, _USUAL_FORM)
+        contents = self.content.columns
+        return {index: contents[index].date_form if contents[index].values else _USUAL_FORM for index in columns}
+
+    def add_times(self, start: int, end: int, values: Mapping[int, str | None]) -> None:
+        beside = self.columns_beside(start, end)
+        for column, value in values.items():
+            if value:
+                strength = 0.6 if len(values) == 1 or column in beside else 0.3
+                self.add(start, end, [Hit(column, value)], ValueMatch.TIME, strength)
+
+
+_USUAL_FORM = "YYYY-MM-DD"
+
+
+def _stored_forms(concept: Concept, content: ContentIndex) -> list[Hit]:
+    """The stored values that mean a concept; its codes only in columns about its topic."""
+    hits = [hit for form in concept.forms for hit in content.whole(compact(form))]
+    for code in concept.codes:
+        found = content.whole(compact(code)) + content.number(code)
+        hits += [hit for hit in found if concept.topic in content.columns[hit.column].topics]
+    return hits

@@ -1,0 +1,131 @@
+"""Links as people and programs see them.
+
+In: a question, its words and its links. Out: coloured text for a terminal, or JSON.
+"""
+
+import json
+import unicodedata
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Any
+
+from rich.text import Text
+
+from dtfixup.sql.database.schema import Schema
+from dtfixup.sql.language.words import Word
+from dtfixup.sql.linking.links import Item, Links, MatchKind, NameLink
+from dtfixup.sql.linking.value_links import STRONG
+
+
+class Mark(StrEnum):
+    """What a word of the question says, the most telling first."""
+
+    VALUE = "value"
+    COLUMN = "column"
+    TABLE = "table"
+    PART = "part of a name"
+
+
+_STYLES = {
+    Mark.VALUE: "bold magenta",
+    Mark.COLUMN: "bold green",
+    Mark.TABLE: "bold cyan",
+    Mark.PART: "yellow",
+}
+
+
+def render(question: str, words: Sequence[Word], links: Links, schema: Schema) -> Text:
+    """The question with its words coloured by what they say, one line for every link of note, and a legend.
+
+    Of the partial names those are left out whose words say something better; of the values, the weak ones.
+    """
+    said = best_of_words(links)
+    text = Text(shown(question))
+    for position, mark in said.items():
+        text.stylize(_STYLES[mark], words[position].start, words[position].end)
+    for start, end, mark, target in _notes(links, schema):
+        if any(said[position] is mark for position in range(start, end)):
+            phrase = question[words[start].start : words[end - 1].end]
+            text.append("\n  ").append(shown(phrase), _STYLES[mark]).append(shown(f" → {target}"))
+    text.append("\n\n")
+    for mark, style in _STYLES.items():
+        text.append(mark, style).append("  ")
+    text.rstrip()
+    return text
+
+
+def shown(text: str) -> str:
+    """The text with a blank for every control character: a terminal would obey it, and it would shift the colours."""
+    return "".join(" " if unicodedata.category(character) == "Cc" else character for character in text)
+
+
+def best_of_words(links: Links) -> dict[int, Mark]:
+    """The most telling thing that each linked word says."""
+    order = list(Mark)
+    said: dict[int, Mark] = {}
+    found = [(link.start, link.end, mark_of(link)) for link in links.names]
+    found += [(link.start, link.end, Mark.VALUE) for link in links.values if link.strength >= STRONG]
+    for start, end, mark in found:
+        for position in range(start, end):
+            said[position] = min(mark, said.get(position, mark), key=order.index)
+    return said
+
+
+def _notes(links: Links, schema: Schema) -> list[tuple[int, int, Mark, str]]:
+    """Span, mark and what is linked, from left to right."""
+    notes = [(link.start, link.end, mark_of(link), f"{link.item} {name_of(link, schema)}") for link in links.names]
+    notes += [
+        (link.start, link.end, Mark.VALUE, f"{schema.qualified(link.column)} = {link.value!r} ({link.how})")
+        for link in links.values
+        if link.strength >= STRONG
+    ]
+    return sorted(notes, key=lambda note: note[:2])
+
+
+def mark_of(link: NameLink) -> Mark:
+    return Mark(link.item.value) if link.kind is MatchKind.EXACT else Mark.PART
+
+
+def name_of(link: NameLink, schema: Schema) -> str:
+    """The table or column that a link means."""
+    return schema.tables[link.index].name if link.item is Item.TABLE else schema.qualified(link.index)
+
+
+def links_json(question: str, words: Sequence[Word], links: Links, schema: Schema) -> str:
+    """The words and all links as JSON."""
+    return json.dumps(links_content(question, words, links, schema), indent=1)
+
+
+def links_content(question: str, words: Sequence[Word], links: Links, schema: Schema) -> dict[str, Any]:
+    """The words and all links, for JSON; spans count words, and words say where they stand in the question."""
+
+    def phrase(start: int, end: int) -> str:
+        return question[words[start].start : words[end - 1].end]
+
+    return {
+        "question": question,
+        "words": [{"text": word.text, "lemma": word.lemma, "start": word.start, "end": word.end} for word in words],
+        "names": [
+            {
+                "start": link.start,
+                "end": link.end,
+                "text": phrase(link.start, link.end),
+                "item": link.item.value,
+                "name": name_of(link, schema),
+                "match": link.kind.value,
+            }
+            for link in links.names
+        ],
+        "values": [
+            {
+                "start": link.start,
+                "end": link.end,
+                "text": phrase(link.start, link.end),
+                "column": schema.qualified(link.column),
+                "value": link.value,
+                "match": link.how.value,
+                "strength": link.strength,
+            }
+            for link in links.values
+        ],
+    }

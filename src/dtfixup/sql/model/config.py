@@ -1,0 +1,100 @@
+"""Configurations of SQL-SP, as functions that return frozen dataclasses.
+
+`paper` is the paper's run with RoBERTa-large, `minilm` ours with the bundled encoder, `smoke` small enough for a CPU. A
+file of JSON or YAML fields, or options of the command line, may change any field of a preset; an unknown field is an
+error.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from dtfixup.errors import ConfigError
+from dtfixup.fixup import MuChoice
+from dtfixup.sql.model.batches import Order
+from dtfixup.sql.model.decoder import DecoderConfig
+from dtfixup.sql.model.model import ModelConfig
+from dtfixup.training.config import TrainingConfig
+from dtfixup.training.precision import Precision
+from dtfixup.training.update import UpdateConfig
+
+
+@dataclass(frozen=True)
+class SqlSpConfig:
+    """Everything that a run of SQL-SP depends on, but the data."""
+
+    encoder: str = "minilm"
+    """Encoder by name or folder."""
+    encoder_factor: float = 0.1
+    """The encoder's learning rate, as a multiple of the run's; 0 leaves the encoder as it is."""
+    model: ModelConfig = field(default_factory=ModelConfig)
+    """Shape of the model."""
+    training: TrainingConfig = field(default_factory=TrainingConfig)
+    """Schedule."""
+    mu: MuChoice = MuChoice.MAX
+    """What DT-Fixup takes for mu; all but the largest input norm are for comparison."""
+    order: Order = Order.SHUFFLED
+    """Order of schema items in training; they are read as stored, or grouped, otherwise."""
+    splits: str = "train"
+    """Splits to train on, separated by commas."""
+    synthetic: float = 0.0
+    """Made-up examples in every epoch, a new choice each time, as a multiple of the others; all if there are fewer."""
+    hold_out: int = 0
+    """Databases of the training splits to keep apart and evaluate on, for tuning; 0 evaluates on dev."""
+    beam: int = 5
+    """Hypotheses of the search at the end."""
+
+    def __post_init__(self) -> None:
+        if min(self.encoder_factor, self.hold_out, self.synthetic) < 0:
+            raise ConfigError("encoder_factor, hold_out and synthetic cannot be negative")
+
+    @property
+    def reading_order(self) -> Order:
+        """The order for use: that of training, without chance."""
+        return {Order.SHUFFLED: Order.STORED, Order.GROUPED_SHUFFLED: Order.GROUPED}.get(self.order, self.order)
+
+
+def paper() -> SqlSpConfig:
+    """The paper's run (appendix C.5): RoBERTa-large, N = 24, 60 epochs."""
+    return SqlSpConfig(
+        encoder="roberta-large",
+        encoder_factor=8e-3,
+        model=ModelConfig(
+            input_dropout=0.6, freeze_embeddings=False, decoder=DecoderConfig(dropout=0.6, label_smoothing=0.2)
+        ),
+        training=TrainingConfig(epochs=60, batch_size=16, precision=Precision.BF16),
+    )
+
+
+def minilm() -> SqlSpConfig:
+    """The bundled 22.7M encoder, N = 24; minutes on a GPU."""
+    return SqlSpConfig(
+        encoder_factor=0.2,
+        model=ModelConfig(relevance_weight=0.3, stream_limit=2.0),
+        synthetic=1.0,
+        training=TrainingConfig(
+            epochs=28,
+            batch_size=32,
+            precision=Precision.BF16,
+            evaluate_every=4,
+            update=UpdateConfig(learning_rate=5e-4, average=0.999),
+        ),
+    )
+
+
+def smoke() -> SqlSpConfig:
+    """Two narrow layers on a frozen encoder, three epochs: shows that everything runs, learns little."""
+    return SqlSpConfig(
+        encoder_factor=0.0,
+        model=ModelConfig(
+            layers=2,
+            dim=64,
+            heads=4,
+            mlp_dim=128,
+            decoder=DecoderConfig(action_dim=32, node_dim=16, lstm_dim=64, heads=4),
+        ),
+        training=TrainingConfig(epochs=3, batch_size=8, evaluate_every=3),
+        beam=2,
+    )
+
+
+PRESETS: Mapping[str, Callable[[], SqlSpConfig]] = {"paper": paper, "minilm": minilm, "smoke": smoke}

@@ -1,0 +1,146 @@
+"""The prepared dataset: everything a training run reads, in one memory-mapped file of arrays and a JSON index.
+
+Out of `prepare.py`, into `model/batches.py`; needs no parser, so that a bare GPU box can read it. `arrays.safetensors` holds
+flat arrays; where rows differ in length, `x.start` says where each row of `x` begins. `tables.json` holds the schemas,
+`index.json` the rest.
+
+Databases (D): `columns.start`, `column.table`, `column.kind`; items are a database's columns, then its tables:
+`items.start`, `item_tokens.start`, `item_token.id`, `item_token.word`; `relations.start`, `relation`.
+Examples (N): `example.database`, `example.source` (the database whose question a made-up example goes back to, its own
+for all others); words and their subwords: `example.words`, `tokens.start`, `token.id`, `token.word`; links
+[words, items]: `links.start`, `link`; the derivation: `steps.start`, `step.choice`, `step.index` (rule, column or
+candidate; -1 where no candidate is the gold literal), `step.state`, `step.parent`, `step.child`, `step.field`;
+candidates: `values.start`, `value.kind`, `value.column` (-1: none), `value.source`, `value.first`, `value.last` (words;
+-1: none), `value_tokens.start`, `value_token.id`; texts as UTF-8: `questions.start`, `question`, `queries.start`,
+`query`, `value_texts.start`, `value_text`.
+"""
+
+import json
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dtfixup.errors import DataError
+from dtfixup.files import read_json, write_atomically, write_json, write_safetensors
+from dtfixup.sql.database.schema import Schema, read_tables_json, write_tables_json
+
+ARRAYS = "arrays.safetensors"
+INDEX = "index.json"
+TABLES = "tables.json"
+FORMAT = 3
+SYNTHETIC = "synthetic"
+"""The split of made-up examples."""
+
+Array = NDArray[Any]
+_NAMES = {"int8": "I8", "int16": "I16", "int32": "I32", "int64": "I64", "uint8": "U8"}
+_TYPES = {name: np.dtype(kind) for kind, name in _NAMES.items()}
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A prepared dataset, its arrays mapped and not read."""
+
+    folder: Path
+    index: Mapping[str, Any]
+    arrays: Mapping[str, Array]
+
+    def row(self, name: str, start: str, row: int) -> Array:
+        """Row `row` of a flat array whose rows begin at `start`."""
+        first, last = self.arrays[f"{start}.start"][row : row + 2]
+        return self.arrays[name][first:last]
+
+    def text(self, name: str, start: str, row: int) -> str:
+        """A text that was stored as UTF-8."""
+        return bytes(self.row(name, start, row)).decode("utf-8")
+
+    def split(self, name: str) -> range:
+        """The examples of a split."""
+        splits = self.index["splits"]
+        if name not in splits:
+            raise DataError(f"{self.folder} has no split {name!r}; it has {', '.join(splits)}")
+        first, last = splits[name]
+        return range(first, last)
+
+    @property
+    def databases(self) -> list[str]:
+        return list(self.index["databases"])
+
+    @cached_property
+    def schemas(self) -> list[Schema]:
+        """The schemas, in the order of `databases`."""
+        found = read_tables_json(self.folder / TABLES)
+        return [found[database] for database in self.databases]
+
+    def schema_of(self, example: int) -> Schema:
+        """The schema that an example asks about."""
+        return self.schemas[int(self.arrays["example.database"][example])]
+
+
+def open_prepared(folder: str | Path) -> Prepared:
+    """Open what `dtfixup sql prepare` wrote."""
+    folder = Path(folder)
+    if not (folder / INDEX).is_file():
+        raise DataError(
+            f"{folder} holds no prepared dataset: make one with dtfixup sql prepare --data DIR --out {folder}"
+        )
+    index = read_json(folder / INDEX)
+    if index.get("format") != FORMAT:
+        raise DataError(f"{folder} has format {index.get('format')}, this version reads {FORMAT}: prepare it again")
+    return Prepared(folder, index, map_arrays(folder / ARRAYS))
+
+
+def write_prepared(
+    folder: Path, arrays: Mapping[str, Array], index: Mapping[str, Any], schemas: Sequence[Schema]
+) -> None:
+    """Write the arrays and schemas, then the index that makes them valid."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / INDEX).unlink(missing_ok=True)  # old arrays and new must never be taken for one dataset
+    write_atomically(folder / ARRAYS, lambda path: write_arrays(path, arrays))
+    write_tables_json(schemas, folder / TABLES)
+    write_json(folder / INDEX, {"format": FORMAT, **index})
+
+
+def write_arrays(path: Path, arrays: Mapping[str, Array]) -> None:
+    """A safetensors file of arrays."""
+    write_safetensors(path, arrays, {name: _NAMES[array.dtype.name] for name, array in arrays.items()})
+
+
+def map_arrays(path: Path) -> dict[str, Array]:
+    """The arrays of a safetensors file, mapped into memory."""
+    if not path.is_file():
+        raise DataError(f"{path} is missing: prepare the dataset again")
+    size = path.stat().st_size
+    try:
+        with path.open("rb") as stream:
+            (length,) = struct.unpack("<Q", stream.read(8))
+            header = json.loads(stream.read(length))
+        start = 8 + length
+        end = max((entry["data_offsets"][1] for entry in header.values()), default=0)
+        if start + end != size:
+            raise ValueError(f"{size} bytes instead of {start + end}")
+        memory = np.memmap(path, np.uint8, mode="r")
+        return {
+            name: memory[start + entry["data_offsets"][0] : start + entry["data_offsets"][1]]
+            .view(_TYPES[entry["dtype"]])
+            .reshape(entry["shape"])
+            for name, entry in header.items()
+        }
+    except (struct.error, ValueError, KeyError, TypeError, OverflowError, MemoryError) as error:
+        raise DataError(f"{path} is damaged ({error}): prepare the dataset again") from None
+
+
+def starts(lengths: Array | list[int]) -> Array:
+    """Where rows of these lengths begin, with the end at last."""
+    return np.concatenate([np.zeros(1, np.int64), np.cumsum(np.asarray(lengths, np.int64))])
+
+
+def pack_texts(texts: list[str]) -> tuple[Array, Array]:
+    """Texts as UTF-8 bytes, and where each begins."""
+    encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
+    return np.frombuffer(b"".join(encoded), np.uint8), starts([len(text) for text in encoded])

@@ -1,0 +1,1 @@
+"""Questions and databases as the arrays that the model reads."""

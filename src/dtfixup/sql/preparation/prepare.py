@@ -1,0 +1,304 @@
+"""A dataset of questions and queries → `prepared.py`'s arrays, for a named encoder.
+
+In: a folder in Spider's layout. Out: `arrays.safetensors` and `index.json`, the same bytes for the same inputs. Each
+database is a part: parts are made in parallel, kept on disk until all are there, and taken up again after a stop.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from importlib import metadata
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from dtfixup.errors import ConfigError, DataError, SqlError
+from dtfixup.files import package_digest, read_json, write_atomically
+from dtfixup.sql.database.content import open_content
+from dtfixup.sql.database.dataset import Dataset, Example, open_dataset
+from dtfixup.sql.database.schema import Schema
+from dtfixup.sql.grammar.reader import SqlReader
+from dtfixup.sql.grammar.rules import sql_grammar
+from dtfixup.sql.grammar.transitions import ApplyRule, SelectColumn, Step, steps_of
+from dtfixup.sql.grammar.tree import Literal
+from dtfixup.sql.linking.candidates import Candidate, covers
+from dtfixup.sql.linking.inputs import DatabaseInputs, describe_database, describe_question
+from dtfixup.sql.model.prepared import (
+    ARRAYS,
+    FORMAT,
+    INDEX,
+    SYNTHETIC,
+    Array,
+    map_arrays,
+    write_arrays,
+    write_prepared,
+)
+from dtfixup.sql.preparation.assembly import assemble_parts, database_part, question_row
+
+SPLITS = ("train", "dev")
+_PARTS = ".parts"
+_LIBRARIES = ("rapidfuzz", "simplemma", "sqlglot")
+_ROOMS = tuple(
+    f"dtfixup.sql.{room}"
+    for room in ("language", "database", "grammar", "linking", "preparation", "model", "execution")
+)
+"""Whose code makes prepared data."""
+
+
+@dataclass(frozen=True)
+class PrepareReport:
+    """What a run of `prepare` did."""
+
+    folder: Path
+    was_there: bool
+    """Whether nothing had to be done."""
+    examples: dict[str, int]
+    unreadable: tuple[dict[str, Any], ...]
+    """Gold queries that the grammar cannot say, with the reason."""
+    uncovered: dict[str, int]
+    """Per split, queries with a literal that is no candidate."""
+
+
+def prepare(
+    data: str | Path,
+    out: str | Path,
+    *,
+    encoder: str = "minilm",
+    splits: Sequence[str] = SPLITS,
+    synthetic: int = 0,
+    phrases: int = 0,
+    workers: int | None = None,
+    show_progress: bool = True,
+) -> PrepareReport:
+    """Prepare a dataset for training; a second call with the same inputs does nothing.
+
+    `synthetic` is how many examples are made of the split `train` by `synthesis`, and `phrases` how many are made over
+    its databases by the phrase book; together they are the split `synthetic`.
+    """
+    from dtfixup.encoders import load_tokenizer  # brings torch, which the workers never need
+
+    if (synthetic or phrases) and ("train" not in splits or SYNTHETIC in splits):
+        raise ConfigError("made-up examples come from the split train, which must be among the splits, and make one")
+    dataset, folder = open_dataset(data), Path(out)
+    examples = {split: dataset.split(split) for split in splits}
+    tokenizer = load_tokenizer(encoder)
+    fingerprint = _fingerprint(dataset, examples, tokenizer.sha256, synthetic, phrases)
+    if _is_done(folder, fingerprint):
+        return _report(folder, was_there=True)
+    made_up = _synthesised(dataset, synthetic, workers, show_progress) if synthetic else []
+    made_up += _phrased(dataset, phrases, workers, show_progress) if phrases else []
+    if made_up:
+        examples[SYNTHETIC] = [example for example, _ in made_up]
+    parts = folder / _PARTS / fingerprint[:16]
+    _discard_other_parts(parts)
+    made = _make_parts(dataset, examples, parts, workers or os.cpu_count() or 1, show_progress)
+    arrays, index = assemble_parts(made, examples, tokenizer.pieces)
+    if made_up:
+        sources = [index["databases"].index(source) for _, source in made_up]
+        arrays["example.source"][slice(*index["splits"][SYNTHETIC])] = sources
+    index |= {
+        "fingerprint": fingerprint,
+        "encoder": {
+            "name": encoder,
+            "tokenizer_sha256": tokenizer.sha256,
+            "cls": tokenizer.cls_id,
+            "sep": tokenizer.sep_id,
+            "pad": tokenizer.pad_id,
+        },
+        "data_hash": _data_hash(dataset, examples),
+        "grammar": hashlib.sha256(json.dumps(sql_grammar().rules).encode()).hexdigest(),
+    }
+    write_prepared(folder, arrays, index, [dataset.schemas[database] for database in index["databases"]])
+    shutil.rmtree(folder / _PARTS)
+    return _report(folder, was_there=False)
+
+
+def _synthesised(dataset: Dataset, count: int, workers: int | None, show_progress: bool) -> list[tuple[Example, str]]:
+    """Made-up examples, each with the database whose question gave its words."""
+    from dtfixup.sql.synthesis.templates import synthesise
+
+    train = dataset.split("train")
+    made = synthesise(dataset, count=count, seed=0, workers=workers, show_progress=show_progress)
+    return [(synthetic.example, train[synthetic.source].database) for synthetic in made]
+
+
+def _phrased(dataset: Dataset, count: int, workers: int | None, show_progress: bool) -> list[tuple[Example, str]]:
+    """Examples out of the phrase book, each with its own database, since no other gave it words."""
+    from dtfixup.sql.synthesis.phrases import make_phrases
+
+    made = make_phrases(dataset, count=count, seed=0, workers=workers, show_progress=show_progress)
+    return [(phrased.example, phrased.example.database) for phrased in made.examples]
+
+
+def _report(folder: Path, *, was_there: bool) -> PrepareReport:
+    index = read_json(folder / INDEX)
+    sizes = {split: last - first for split, (first, last) in index["splits"].items()}
+    return PrepareReport(folder, was_there, sizes, tuple(index["unreadable"]), index["uncovered"])
+
+
+# Fingerprints: what the result depends on.
+
+
+def _data_hash(dataset: Dataset, examples: Mapping[str, Sequence[Example]]) -> str:
+    """A hash of schemas, examples and stored rows."""
+    digest = hashlib.sha256((dataset.folder / "tables.json").read_bytes())
+    for split, found in examples.items():
+        rows = [[example.database, example.question, example.query] for example in found]
+        digest.update(json.dumps([split, rows]).encode())
+    for database in _databases(examples):
+        with dataset.database_file(database).open("rb") as stream:
+            digest.update(hashlib.file_digest(stream, "sha256").digest())
+    return digest.hexdigest()
+
+
+def _fingerprint(
+    dataset: Dataset, examples: Mapping[str, Sequence[Example]], tokenizer: str, synthetic: int, phrases: int
+) -> str:
+    """A hash of all that the result is made from: data, tokenizer, this package's code, versions of libraries."""
+    libraries = [f"{name}=={metadata.version(name)}" for name in _LIBRARIES]
+    made_of = [str(FORMAT), _data_hash(dataset, examples), tokenizer, package_digest(*_ROOMS), *libraries]
+    if synthetic:
+        made_of += [str(synthetic), package_digest("dtfixup.sql.synthesis.templates")]
+    if phrases:
+        made_of += [
+            f"{phrases} phrases",
+            package_digest("dtfixup.sql.synthesis.phrases", "dtfixup.sql.synthesis.templates"),
+        ]
+    return hashlib.sha256(" ".join(made_of).encode()).hexdigest()
+
+
+def _is_done(folder: Path, fingerprint: str) -> bool:
+    if not (folder / INDEX).is_file():
+        return False
+    try:
+        found = read_json(folder / INDEX).get("fingerprint") == fingerprint
+        map_arrays(folder / ARRAYS)
+    except DataError:
+        return False
+    return bool(found)
+
+
+def _databases(examples: Mapping[str, Sequence[Example]]) -> list[str]:
+    return sorted({example.database for found in examples.values() for example in found})
+
+
+# Parts: one per database, each made in a worker.
+
+
+def _discard_other_parts(parts: Path) -> None:
+    """Parts of other inputs are of no use to anyone."""
+    for other in parts.parent.glob("*") if parts.parent.is_dir() else ():
+        if other != parts:
+            shutil.rmtree(other)
+    parts.mkdir(parents=True, exist_ok=True)
+
+
+def _make_parts(
+    dataset: Dataset, examples: Mapping[str, Sequence[Example]], parts: Path, workers: int, show_progress: bool
+) -> dict[str, Path]:
+    everything = [example for found in examples.values() for example in found]
+    tasks: dict[str, list[Example]] = {database: [] for database in _databases(examples)}
+    for example in everything:
+        tasks[example.database].append(example)
+    paths = {database: parts / f"{number:04d}.safetensors" for number, database in enumerate(tasks)}
+    missing = [database for database in tasks if not paths[database].is_file()]
+    missing.sort(
+        key=lambda database: (-len(tasks[database]), database)
+    )  # the longest first, so that none is waited for
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, disable=not show_progress, transient=True) as progress:
+        bar = progress.add_task("preparing questions", total=len(everything))
+        progress.advance(bar, len(everything) - sum(len(tasks[database]) for database in missing))
+        for database in _in_parallel(dataset, tasks, paths, missing, workers):
+            progress.advance(bar, len(tasks[database]))
+    return paths
+
+
+def _in_parallel(
+    dataset: Dataset,
+    tasks: Mapping[str, list[Example]],
+    paths: Mapping[str, Path],
+    missing: Sequence[str],
+    workers: int,
+) -> Iterable[str]:
+    jobs = {
+        database: (dataset.schemas[database], dataset.database_file(database), tasks[database], paths[database])
+        for database in missing
+    }
+    if workers == 1 or len(jobs) <= 1:
+        for database, job in jobs.items():
+            make_part(*job)
+            yield database
+        return
+    with ProcessPoolExecutor(min(workers, len(jobs)), mp_context=get_context("spawn")) as pool:
+        futures = {pool.submit(make_part, *job): database for database, job in jobs.items()}
+        try:
+            for future in as_completed(futures):
+                future.result()
+                yield futures[future]
+        except BrokenProcessPool:
+            raise DataError(
+                "a worker process was killed, perhaps for want of memory: run the same command again, which goes on "
+                "where this one stopped, with fewer --workers"
+            ) from None
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def make_part(schema: Schema, database: str | Path, examples: Sequence[Example], path: Path) -> None:
+    """Everything about one database and its questions but subwords, as one file."""
+    inputs = describe_database(schema, open_content(schema, database))
+    reader = SqlReader(schema)
+    rows = [_example_row(example, inputs, reader) for example in examples]
+    content = {"items": inputs.item_words, "examples": [row for row, _ in rows]}
+    arrays: dict[str, Array] = {
+        "text": np.frombuffer(json.dumps(content).encode(), np.uint8),
+        **database_part(inputs),
+        "link": np.concatenate([codes.reshape(-1) for _, codes in rows]),
+    }
+    write_atomically(path, lambda temporary: write_arrays(temporary, arrays))
+
+
+def _example_row(example: Example, database: DatabaseInputs, reader: SqlReader) -> tuple[dict[str, Any], Array]:
+    question = describe_question(example.question, database)
+    steps: tuple[Step, ...] = ()
+    reason = None
+    try:
+        steps = steps_of(reader.read(example.query))
+    except SqlError as error:
+        reason = str(error).removesuffix(f": {example.query}")
+    gold = {"query": example.query, "steps": _step_rows(steps, question.candidates), "unreadable": reason}
+    return question_row(example.question, question) | gold, question.codes
+
+
+def _step_rows(steps: Sequence[Step], values: Sequence[Candidate]) -> list[list[int]]:
+    grammar = sql_grammar()
+    seen: dict[int, int] = {}  # how many children of a step were decided
+    rows = []
+    for step in steps:
+        child = seen.get(step.parent, 0)
+        seen[step.parent] = child + 1
+        match step.action:
+            case ApplyRule(rule):
+                index = rule
+            case SelectColumn(column):
+                index = column
+            case _:
+                index = value_index(step.action.literal, values)
+        state = grammar.states[step.state]
+        rows.append([state.choice, index, step.state, step.parent, child, int(grammar.field_S[step.state])])
+    return rows
+
+
+def value_index(literal: Literal, values: Sequence[Candidate]) -> int:
+    """The candidate that is a literal, or -1; one with the very text where several are."""
+    same = [index for index, candidate in enumerate(values) if covers(candidate, literal.text)]
+    return next((index for index in same if values[index].text == literal.text), same[0] if same else -1)

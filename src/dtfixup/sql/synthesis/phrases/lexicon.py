@@ -1,0 +1,156 @@
+"""What words of schemas mean to those who ask, read from `lexicon.yaml`, which explains its own form."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.resources import files
+from typing import Any
+
+import yaml
+
+from dtfixup.errors import ConfigError
+from dtfixup.sql.language.words import lemma
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """What a number measures, and the words that compare it."""
+
+    name: str
+    words: frozenset[str]
+    more: tuple[str, ...] = ()
+    less: tuple[str, ...] = ()
+    most: str | None = None
+    least: str | None = None
+    how: str | None = None
+    """`how old` asks for it."""
+    verb: tuple[str, str] | None = None
+    """In the plural and in the singular: things `cost` 5, a thing `costs` 5."""
+    unit: str | None = None
+    counted: str | None = None
+    """What there is more of, the more of it there is: inhabitants of a population."""
+    is_money: bool = False
+    is_judged: bool = False
+    is_order: bool = False
+    """A rank: the lowest is the best, and nobody adds it up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Happening:
+    """What is said of a thing by a time: it was `built`, it `opened`."""
+
+    words: frozenset[str]
+    passive: str | None = None
+    active: str | None = None
+    base: str | None = None
+    pending: str | None = None
+    """What it is while the time is not known: a case without a closing date is `still open`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deed:
+    """What rows of one table do with those of another: orders are `placed by` customers, who `placed` them."""
+
+    by: str
+    did: str
+    base: str
+    done: str
+    """`What did she place?`, and what has she `placed`?"""
+
+
+@dataclass(frozen=True, slots=True)
+class Lexicon:
+    """All word lists."""
+
+    people: frozenset[str]
+    owned: frozenset[str]
+    held: frozenset[str]
+    events: frozenset[str]
+    numbers: Mapping[str, tuple[str, str]]
+    no_things: frozenset[str]
+    no_words: frozenset[str]
+    unsaid: frozenset[str]
+    nouns_in_ing: frozenset[str]
+    no_measures: frozenset[str]
+    places: frozenset[str]
+    short: Mapping[str, str]
+    quantities: tuple[Quantity, ...]
+    neutral: frozenset[str]
+    units: Mapping[str, str]
+    scales: Mapping[str, str]
+    happenings: tuple[Happening, ...]
+    said_of: Mapping[str, frozenset[str]]
+    doers: Mapping[str, str]
+    optional: frozenset[str]
+    deeds: Mapping[tuple[str, str], Deed]
+    """By the last words of the names of the table acted on and the acting one."""
+    passing: Mapping[str, frozenset[str]]
+    superiors: Mapping[str, str]
+
+
+@lru_cache(maxsize=1)
+def lexicon() -> Lexicon:
+    """The bundled word lists, read once."""
+    return read_lexicon(files("dtfixup.sql.synthesis.phrases").joinpath("lexicon.yaml").read_text(encoding="utf-8"))
+
+
+def read_lexicon(text: str) -> Lexicon:
+    """Read word lists in the form of `lexicon.yaml`."""
+    rows = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    try:
+        return Lexicon(
+            people=frozenset(rows["people"]),
+            owned=frozenset(rows["owned"]),
+            held=frozenset(rows["held"]),
+            events=frozenset(rows["events"]),
+            numbers={word: _pair(forms) for word, forms in rows["numbers"].items()},
+            no_things=frozenset(rows["no_things"]),
+            no_words=frozenset(rows["no_words"]),
+            unsaid=frozenset(rows["unsaid"]),
+            nouns_in_ing=frozenset(rows["nouns_in_ing"]),
+            no_measures=frozenset(rows["no_measures"]),
+            places=frozenset(rows["places"]),
+            short=dict(rows["short"]),
+            quantities=tuple(_quantity(name, entry) for name, entry in rows["quantities"].items()),
+            neutral=frozenset(rows["neutral"]),
+            units=dict(rows["units"]),
+            scales=dict(rows["scales"]),
+            happenings=tuple(_happening(entry) for entry in rows["happened"]),
+            said_of={form: frozenset(words) for form, words in rows["said_of"].items()},
+            doers=dict(rows["doers"]),
+            optional=frozenset(rows["optional"]),
+            deeds={_last_two(pair): _deed(forms, rows["verbs"]) for pair, forms in rows["deeds"].items()},
+            passing={did: frozenset(words) for did, words in rows["passing"].items()},
+            superiors=dict(rows["superiors"]),
+        )
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ConfigError(f"word lists of the phrase book: {type(error).__name__}: {error}") from None
+
+
+def _pair(forms: str) -> tuple[str, str]:
+    first, second = forms.split("/")
+    return first, second
+
+
+def _last_two(pair: str) -> tuple[str, str]:
+    *_, acted_on, acting = pair.split()
+    return lemma(acted_on), lemma(acting)
+
+
+def _deed(forms: str, verbs: Mapping[str, str]) -> Deed:
+    by, did = _pair(forms)
+    base, _, done = verbs[did].partition("/")
+    return Deed(by, did, base, done or did)
+
+
+def _quantity(name: str, entry: Mapping[str, Any]) -> Quantity:
+    read: dict[str, Any] = dict(entry)
+    read |= {key: tuple(entry[key]) for key in ("more", "less") if key in entry}
+    if "verb" in entry:
+        read["verb"] = _pair(entry["verb"])
+    return Quantity(name, **read | {"words": frozenset(entry["words"])})
+
+
+def _happening(entry: Mapping[str, Any]) -> Happening:
+    active, base = _pair(entry["active"]) if "active" in entry else (None, None)
+    return Happening(frozenset(entry["words"]), entry.get("passive"), active, base, entry.get("pending"))

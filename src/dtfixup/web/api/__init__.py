@@ -1,0 +1,1 @@
+"""The JSON API and what guards it."""

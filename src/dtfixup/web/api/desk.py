@@ -1,0 +1,118 @@
+"""Where questions are answered and queries run, a few at a time.
+
+In: requests of the page and of the API alike. Out: answers and rows, or a `ServeError` that says that too many wait,
+that the time is up, or that the server closes. A question that is late cannot be stopped, and keeps its worker until it
+ends; a query is stopped, whatever it does.
+"""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TypeVar
+
+import torch
+
+from dtfixup.errors import BusyError, ClosingError, LateError, SchemaError
+from dtfixup.sql.ask.opened import OpenedDatabase, Reading
+from dtfixup.sql.ask.parser import Answer, SqlParser
+from dtfixup.sql.database.connections import sqlite_path
+from dtfixup.sql.execution.guard import Rows
+from dtfixup.sql.execution.run import run_query
+from dtfixup.web.settings import Settings
+
+Result = TypeVar("Result")
+
+_START_SECONDS = 10.0
+"""How much longer than its own deadline the run of a query may take: its process has to start, and be ended."""
+
+
+class Line:
+    """Threads that do one kind of work, and a queue of bounded length before them."""
+
+    def __init__(self, workers: int, waiting: int, name: str) -> None:
+        self.most = workers + waiting
+        self.taken = 0
+        """Requests at work or waiting, those included whose visitor has been told that they are late."""
+        self._lock = threading.Lock()
+        # Threads of one question that wait for each other by spinning would take the time of the other questions.
+        self._pool = ThreadPoolExecutor(workers, name, initializer=torch.set_num_threads, initargs=(1,))
+
+    async def do(self, work: Callable[[], Result], deadline: float) -> Result:
+        """The work's result, or a `ServeError` where it cannot be had in time."""
+        with self._lock:
+            if self.taken >= self.most:
+                raise BusyError(f"{self.taken} requests are being answered or wait already")
+            self.taken += 1
+        job: Future[Result] = self._pool.submit(work)
+        job.add_done_callback(self._leave)
+        outcome = asyncio.wrap_future(job)
+        outcome.add_done_callback(_look_at)
+        try:
+            await asyncio.wait({outcome}, timeout=deadline)
+            if not outcome.done():
+                raise LateError(f"no answer within {deadline:g} s")
+            return outcome.result()
+        finally:
+            job.cancel()  # where it still waits, because its visitor has gone or the time is up
+
+    def _leave(self, _: object) -> None:
+        with self._lock:
+            self.taken -= 1
+
+    def close(self) -> None:
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _look_at(outcome: "asyncio.Future[Result]") -> None:
+    """Take note of an error that nobody waits for any more; asyncio would log it."""
+    if not outcome.cancelled():
+        outcome.exception()
+
+
+class Desk:
+    """One model, loaded once, for all visitors."""
+
+    def __init__(self, parser: SqlParser, settings: Settings) -> None:
+        self.parser, self.settings = parser, settings
+        self.asks = Line(settings.workers, settings.waiting, "ask")
+        self.runs = Line(settings.workers, settings.waiting, "run")
+        self.is_closing = False
+
+    @property
+    def is_idle(self) -> bool:
+        return self.asks.taken == 0 and self.runs.taken == 0
+
+    async def ask(self, database: OpenedDatabase, question: str, beam: int = 5) -> Answer:
+        """Answer a question."""
+        return await self._at(self.asks, lambda: self.parser.ask(question, database, beam), self.settings.ask_deadline)
+
+    async def read(self, database: OpenedDatabase) -> Reading:
+        """What is known of a database."""
+        return await self._at(self.asks, lambda: database.reading, self.settings.ask_deadline)
+
+    async def run(self, database: OpenedDatabase, sql: str, rows: int | None = None) -> Rows:
+        """Run a query, read-only."""
+        most, seconds = min(rows or self.settings.rows, self.settings.rows), self.settings.run_deadline
+        waits = self.settings.ask_deadline + seconds + _START_SECONDS
+
+        def work() -> Rows:
+            path = sqlite_path(database.location)
+            if path is not None and not path.is_file():
+                raise SchemaError(f"{path} is not there any more: put it back, or name another database")
+            return run_query(database.location, sql, deadline=seconds, max_rows=most)
+
+        return await self._at(self.runs, work, waits)
+
+    async def do(self, work: Callable[[], Result]) -> Result:
+        """Other work that is not for the event loop, such as reading an upload."""
+        return await self._at(self.runs, work, self.settings.ask_deadline + _START_SECONDS)
+
+    async def _at(self, line: Line, work: Callable[[], Result], deadline: float) -> Result:
+        if self.is_closing:
+            raise ClosingError("the server is shutting down")
+        return await line.do(work, deadline)
+
+    def close(self) -> None:
+        self.asks.close()
+        self.runs.close()

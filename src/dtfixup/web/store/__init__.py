@@ -1,0 +1,1 @@
+"""Databases that visitors choose from or bring along."""

@@ -1,0 +1,153 @@
+"""The databases that every visitor can choose.
+
+In: the bundled samples, and a YAML file of named connections. Out: `Catalogue`, which knows databases by name; no
+request names a path or a URL. The file's form:
+
+    databases:
+      shop: postgresql://reader:${SHOP_PASSWORD}@localhost/shop   # a variable of the environment, as it is
+      pets:
+        url: pets.sqlite           # or a file, from the folder of this one
+        names: pets-names.yaml     # natural names of tables and columns
+        namespace: public          # a PostgreSQL schema, or another database of a MySQL server
+"""
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import yaml
+
+from dtfixup.errors import ConfigError, DtFixupError, UnknownDatabaseError
+from dtfixup.sql.ask.opened import OpenedDatabase
+from dtfixup.sql.database.connections import sqlite_path
+from dtfixup.sql.database.names import read_names
+from dtfixup.sql.database.sample import sample_folder
+from dtfixup.web.store.starters import STARTERS
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,59}")
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_KEYS = ("url", "names", "namespace")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A database by its name."""
+
+    name: str
+    label: str
+    database: OpenedDatabase
+    examples: tuple[str, ...] = ()
+    """Questions to begin with."""
+    is_sample: bool = False
+
+    @property
+    def places(self) -> dict[str, str]:
+        """What messages must not show, and what they show instead."""
+        return places_of(self.database, self.label)
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """Databases in the order they are offered."""
+
+    entries: Mapping[str, Entry] = field(default_factory=dict)
+
+    def find(self, name: str) -> Entry:
+        """The database of that name, or an error that lists those there are."""
+        entry = self.entries.get(name)
+        if entry is None:
+            known = ", ".join(self.entries)
+            raise UnknownDatabaseError(f"there is no database {name[:60]!r}; there are {known}")
+        return entry
+
+
+def places_of(database: OpenedDatabase, label: str) -> dict[str, str]:
+    """How a database's place is written in messages, with the label that stands for it."""
+    path = sqlite_path(database.location)
+    if path is None:
+        return {database.shown: label}
+    return {str(form): label for form in (path, path.absolute(), path.resolve())}
+
+
+def open_catalogue(file: Path | None = None, *, samples: bool = True) -> Catalogue:
+    """The named connections of a file, and the bundled databases."""
+    entries = {} if file is None else _read(file)
+    if samples:
+        for entry in _samples():
+            entries.setdefault(entry.name, entry)
+    if not entries:
+        raise ConfigError("there is no database to ask: give --databases FILE.yaml, or leave the samples in")
+    return Catalogue(entries)
+
+
+def _samples() -> list[Entry]:
+    folder = sample_folder()
+    return [
+        Entry(
+            name=file.stem,
+            label=file.stem.replace("_", " "),
+            database=OpenedDatabase(file),
+            examples=STARTERS.get(file.stem, ()),
+            is_sample=True,
+        )
+        for file in sorted((folder / "database").glob("*/*.sqlite"))
+    ]
+
+
+def _read(file: Path) -> dict[str, Entry]:
+    try:
+        content = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{file} cannot be read: {error.strerror}") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{file} is not YAML: {' '.join(str(error).split())}") from None
+    listed = content.get("databases") if isinstance(content, Mapping) else None
+    if not isinstance(listed, Mapping) or not listed:
+        raise ConfigError(f"{file}: expected the key databases, with lines of the form `name: url`")
+    if unknown := [key for key in content if key != "databases"]:
+        raise ConfigError(f"{file}: unknown key {unknown[0]!r}; known is databases")
+    return {str(name): _entry(str(name), described, file) for name, described in listed.items()}
+
+
+def _entry(name: str, described: Any, file: Path) -> Entry:
+    where = f"{file}: {name}"
+    if not _NAME.fullmatch(name):
+        raise ConfigError(f"{where}: a name has letters, figures, dots, hyphens and underscores, at most 60")
+    fields = {"url": described} if isinstance(described, str) else described
+    if not isinstance(fields, Mapping) or not isinstance(fields.get("url"), str):
+        raise ConfigError(f"{where}: expected a URL or a SQLite file, or the key url")
+    for key, value in fields.items():
+        if key not in _KEYS:
+            raise ConfigError(f"{where}: unknown key {key!r}; known are {', '.join(_KEYS)}")
+        if not isinstance(value, str):
+            raise ConfigError(f"{where}: {key}: expected text, got {value!r}")
+    names = fields.get("names")
+    try:
+        database = OpenedDatabase(
+            _location(_filled(fields["url"], where), file.parent),
+            names=None if names is None else read_names(file.parent / names),
+            namespace=fields.get("namespace"),
+        )
+    except DtFixupError as error:
+        raise ConfigError(f"{where}: {error}") from None
+    return Entry(name, name, database)
+
+
+def _location(url: str, folder: Path) -> str | Path:
+    return url if "://" in url else folder / url
+
+
+def _filled(url: str, where: str) -> str:
+    """The URL with variables of the environment in their places; a user or password with its signs encoded."""
+
+    def value(match: re.Match[str]) -> str:
+        if match[1] not in os.environ:
+            raise ConfigError(f"{where}: the environment has no variable {match[1]}")
+        is_user_part = "://" in url[: match.start()] and "@" in url[match.end() :]
+        return quote(os.environ[match[1]], safe="") if is_user_part else os.environ[match[1]]
+
+    return _VARIABLE.sub(value, url)

@@ -1,0 +1,1 @@
+"""Weights in files: named tensors with a checksum, and packed ones."""

@@ -1,0 +1,174 @@
+"""Named tensors and a JSON description in one safetensors file, written whole or not at all.
+
+In and out: tensors by name, and `content`, plain JSON values, kept as text in the file's header: one file is put in
+place by one rename, so a crash or a full disk leaves the file that was there. Nothing here can run code on reading. A
+checksum finds damage that leaves the length as it was.
+"""
+
+import json
+import os
+import zlib
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import Tensor, nn
+
+from dtfixup.errors import CheckpointError, ConfigError
+from dtfixup.files import write_atomically, write_safetensors
+from dtfixup.weights.packed import unpack_into
+
+PACKED = "packed"
+"""The key of a content that says how its tensors are stored, where that is not as they are."""
+_CONTENT, _CHECKSUM = "dtfixup", "crc32"
+_NAMES = {
+    torch.float64: "F64",
+    torch.int64: "I64",
+    torch.float32: "F32",
+    torch.int32: "I32",
+    torch.float16: "F16",
+    torch.bfloat16: "BF16",
+    torch.int16: "I16",
+    torch.int8: "I8",
+    torch.uint8: "U8",
+    torch.bool: "BOOL",
+}
+
+
+def write_tensors(path: str | Path, tensors: Mapping[str, Tensor], content: Mapping[str, Any]) -> Path:
+    """Write the file; dtypes stay as they are, and the same input gives the same bytes."""
+    held = {name: tensor.detach().to("cpu", copy=True).contiguous() for name, tensor in sorted(tensors.items())}
+    header = {_CONTENT: json.dumps(content, allow_nan=False), _CHECKSUM: checksum(held)}
+
+    def write(temporary: Path) -> None:
+        save_file(held, temporary, header)
+        _to_disk(temporary)
+
+    try:
+        target = write_atomically(path, write)
+        _to_disk(target.parent)
+    except (OSError, SafetensorError) as error:
+        raise CheckpointError(f"{path} cannot be written: {error}. What was there before is untouched") from error
+    return target
+
+
+def read_tensors(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """The tensors, on the CPU, and the content of a file."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118, it is no mapping
+            header = file.metadata() or {}
+    except (OSError, SafetensorError) as error:
+        raise _unreadable(path, error) from error
+    content = _content(path, header)
+    if header.get(_CHECKSUM) != checksum(tensors):
+        raise CheckpointError(f"{path} is damaged: its checksum does not fit its tensors")
+    return tensors, content
+
+
+def read_content(path: str | Path) -> dict[str, Any]:
+    """The content alone, without the tensors."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            return _content(path, file.metadata() or {})
+    except (OSError, SafetensorError) as error:
+        raise _unreadable(path, error) from error
+
+
+def copy_into(targets: Mapping[str, Tensor], found: Mapping[str, Tensor], path: str | Path) -> None:
+    """Copy tensors of a file into those of the same names; whatever does not fit is found before anything changes."""
+    if missing := [name for name in targets if name not in found]:
+        raise CheckpointError(f"{path} lacks {_some(missing)}: it was written by another model or version")
+    if unknown := [name for name in found if name not in targets]:
+        raise CheckpointError(f"{path} has {_some(unknown)}, unknown here: it was written by another model or version")
+    for name, target in targets.items():
+        kinds = [f"{str(each.dtype).removeprefix('torch.')} {list(each.shape)}" for each in (found[name], target)]
+        if kinds[0] != kinds[1]:
+            raise CheckpointError(f"{name} is {kinds[0]} in {path}, but {kinds[1]} here: the sizes were set otherwise")
+    with torch.no_grad():
+        for name, target in targets.items():
+            target.copy_(found[name])
+
+
+def model_tensors(model: nn.Module, left_out: Collection[str] = ()) -> dict[str, Tensor]:
+    """A model's parameters and buffers by name, tied ones once, without those left out."""
+    state = model.state_dict(keep_vars=True)
+    if unknown := set(left_out) - set(state):
+        raise ConfigError(f"left out of files is {_some(sorted(unknown))}, but the model has no such tensor")
+    named: dict[str, Tensor] = {}
+    seen: set[int] = {id(state[name]) for name in left_out}
+    for name, tensor in state.items():
+        if id(tensor) not in seen:
+            seen.add(id(tensor))
+            named[name] = tensor
+    return named
+
+
+def save_weights(
+    path: str | Path, model: nn.Module, content: Mapping[str, Any], *, left_out: Collection[str] = ()
+) -> Path:
+    """The weights of a model, to be used and not trained on."""
+    return write_tensors(path, model_tensors(model, left_out), content)
+
+
+def load_weights(path: str | Path, model: nn.Module, *, left_out: Collection[str] = ()) -> dict[str, Any]:
+    """Read a file of weights, packed ones too, into a model of the same sizes; returns the content."""
+    found, content = read_tensors(path)
+    targets = model_tensors(model, left_out)
+    if PACKED in content:
+        unpack_into(targets, found, content[PACKED], path)
+    else:
+        copy_into(targets, found, path)
+    return content
+
+
+def checksum(tensors: Mapping[str, Tensor]) -> str:
+    """Of the names and bytes of tensors on the CPU: finds damage and mix-ups."""
+    value = 0
+    for name in sorted(tensors):
+        value = zlib.crc32(tensors[name].reshape(-1).view(torch.uint8).numpy().data, zlib.crc32(name.encode(), value))
+    return f"{value:08x}"
+
+
+def _content(path: str | Path, header: Mapping[str, str]) -> dict[str, Any]:
+    if _CONTENT not in header:
+        raise CheckpointError(f"{path} is a safetensors file, but not one that dtfixup wrote")
+    try:
+        content = json.loads(header[_CONTENT])
+    except ValueError as error:
+        raise CheckpointError(f"{path} is damaged: what it says of itself is not JSON: {error}") from None
+    if not isinstance(content, dict):
+        raise CheckpointError(f"{path} is damaged: it says nothing of itself")
+    return content
+
+
+def save_file(tensors: Mapping[str, Tensor], path: Path, metadata: Mapping[str, str]) -> None:
+    """A safetensors file of tensors on the CPU."""
+    kinds = {name: _NAMES[tensor.dtype] for name, tensor in tensors.items()}
+    # numpy has no bfloat16; its bits are those of whole numbers.
+    arrays = {
+        name: (tensor.view(torch.int16) if tensor.dtype is torch.bfloat16 else tensor).numpy()
+        for name, tensor in tensors.items()
+    }
+    write_safetensors(path, arrays, kinds, metadata)
+
+
+def _unreadable(path: str | Path, error: Exception) -> CheckpointError:
+    if isinstance(error, FileNotFoundError):
+        return CheckpointError(f"{path} does not exist")
+    return CheckpointError(f"{path} cannot be read, it is truncated or damaged: {error}")
+
+
+def _to_disk(path: Path) -> None:
+    """A rename may reach the disk before the bytes do; this waits for them."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _some(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more tensors"

@@ -1,0 +1,324 @@
+"""Equal results, verdicts on a database and its variants, and a run over many pairs in worker processes."""
+
+import itertools
+import random
+import sqlite3
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
+from decimal import Decimal
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from dtfixup.errors import DataError, GuardError
+from dtfixup.sql.database.dataset import Dataset, open_dataset
+from dtfixup.sql.database.sample import sample_folder
+from dtfixup.sql.evaluation import execution_accuracy
+from dtfixup.sql.evaluation.execution_accuracy import (
+    ExecutionVerdict,
+    Outcome,
+    Pair,
+    equal_results,
+    evaluate_execution,
+    execution_verdict,
+    is_ordered,
+    show_execution,
+    summarise_execution,
+)
+from dtfixup.sql.execution.guarded import Dialect, check_statement
+from dtfixup.sql.execution.workers import Lost
+
+
+@pytest.mark.parametrize(
+    ("sql", "ordered"),
+    [
+        ("SELECT a FROM t ORDER BY a", True),
+        ("select a from t\norder\tby a limit 3", True),
+        ("SELECT a FROM t WHERE b IN (SELECT b FROM u ORDER BY b LIMIT 1)", False),
+        ("SELECT a FROM (SELECT a FROM t ORDER BY a) ORDER BY a", True),
+        ("SELECT 'order by (' FROM t", False),
+        ("SELECT a FROM t WHERE b = 'it''s)' ORDER BY a", True),
+        ('SELECT "order" FROM t -- order by a', False),
+        ("SELECT a FROM t /* order by ( */ ORDER BY a", True),
+        ("SELECT orders FROM t", False),
+    ],
+)
+def test_order_of_the_whole_query(sql: str, ordered: bool) -> None:
+    assert is_ordered(sql) is ordered
+
+
+@pytest.mark.parametrize(
+    ("gold", "predicted"),
+    [
+        ([], []),
+        ([(1,), (2,)], [(2,), (1,)]),
+        ([(1, "a"), (2, "b")], [("a", 1), ("b", 2)]),
+        ([(1,)], [(1.0,)]),
+        ([(1,)], [(True,)]),
+        ([(Decimal("1.50"),)], [(1.5,)]),
+        ([(0.1 + 0.2,)], [(0.3,)]),
+        ([(100_000_000_000,)], [(100_000_000_000.00002,)]),
+        ([(0,)], [(1e-15,)]),
+        ([(1e300,)], [(Decimal(10) ** 300,)]),
+        ([(None,), (None,)], [(None,), (None,)]),
+        ([(b"x",)], [(b"x",)]),
+        ([(float("nan"),)], [(float("nan"),)]),
+        ([([1, 2],)], [([1, 2],)]),
+        ([(0.3, "b"), (0.1 + 0.2, "a")], [(0.3, "a"), (0.3, "b")]),
+        ([(1, 1, 2)], [(2, 1, 1)]),
+    ],
+)
+def test_equal_results(gold: list[Any], predicted: list[Any]) -> None:
+    assert equal_results(gold, predicted, ordered=False)
+    assert equal_results(predicted, gold, ordered=False)
+
+
+@pytest.mark.parametrize(
+    ("gold", "predicted"),
+    [
+        ([(1,)], []),
+        ([(1,)], [(1,), (1,)]),
+        ([(1,), (1,), (2,)], [(1,), (2,), (2,)]),
+        ([(1,)], [(1, 1)]),
+        ([(1,)], [("1",)]),
+        ([(None,)], [(0,)]),
+        ([(None,)], [("None",)]),
+        ([("x",)], [(b"x",)]),
+        ([("x",)], [("X",)]),
+        ([(1.0001,)], [(1.0002,)]),
+        ([(0.0,)], [(float("nan"),)]),
+        ([([1, 2],)], [("[1, 2]",)]),
+        ([([1, 2],)], [([2, 1],)]),
+        ([(10_000_000_001,)], [(10_000_000_002,)]),
+        # Every column has the right values, in no order of columns are the rows right.
+        ([(1, 1), (2, 2)], [(1, 2), (2, 1)]),
+        ([(1, 1, 2)], [(2, 2, 1)]),
+    ],
+)
+def test_unequal_results(gold: list[Any], predicted: list[Any]) -> None:
+    assert not equal_results(gold, predicted, ordered=False)
+    assert not equal_results(predicted, gold, ordered=False)
+
+
+def test_order_counts_where_the_gold_query_orders() -> None:
+    assert equal_results([(1, "a"), (2, "b")], [("a", 1), ("b", 2)], ordered=True)
+    assert not equal_results([(1, "a"), (2, "b")], [("b", 2), ("a", 1)], ordered=True)
+    assert not equal_results([(1, 1), (2, 3)], [(1, 1), (2, 2)], ordered=True)
+
+
+_ROWS = st.integers(1, 4).flatmap(
+    lambda width: st.lists(st.tuples(*[st.integers(0, 2)] * width), min_size=1, max_size=5)
+)
+
+
+@given(_ROWS, st.randoms(use_true_random=False))
+def test_any_order_of_rows_and_columns_is_the_same(rows: list[tuple[int, ...]], rng: random.Random) -> None:
+    order = rng.sample(range(len(rows[0])), len(rows[0]))
+    other = [tuple(row[place] for place in order) for row in rng.sample(rows, len(rows))]
+    assert equal_results(rows, other, ordered=False)
+
+
+@given(_ROWS, st.data())
+def test_agrees_with_trying_every_order(rows: list[tuple[int, ...]], data: st.DataObject) -> None:
+    cells = st.tuples(*[st.integers(0, 2)] * len(rows[0]))
+    other = data.draw(st.permutations(rows) | st.lists(cells, min_size=len(rows), max_size=len(rows)))
+    columns = list(data.draw(st.permutations([list(column) for column in zip(*other, strict=True)])))
+    for column in columns:  # each column keeps its values, so that counting them does not decide
+        column[:] = data.draw(st.permutations(column)) if data.draw(st.booleans()) else column
+    other = list(zip(*columns, strict=True))
+    orders = itertools.permutations(range(len(rows[0])))
+    expected = any(Counter(tuple(row[p] for p in order) for row in other) == Counter(rows) for order in orders)
+    assert equal_results(rows, other, ordered=False) == expected
+
+
+def test_twenty_columns_alike_are_matched_without_trying_every_order() -> None:
+    """Every column has the same values; 20! orders would never end."""
+    rng = random.Random(0)
+    columns = [rng.sample([0, 1] * 15, 30) for _ in range(20)]
+    rows = list(zip(*columns, strict=True))
+    shuffled = list(zip(*rng.sample(columns, 20), strict=True))
+    assert equal_results(rows, shuffled, ordered=False)
+    first, second = (next(place for place, row in enumerate(shuffled) if row[0] == value) for value in (0, 1))
+    broken = [list(row) for row in shuffled]
+    broken[first][0], broken[second][0] = 1, 0
+    assert not equal_results(rows, [tuple(row) for row in broken], ordered=False)
+    same = [(1,) * 20] * 50
+    assert not equal_results(same, [*same[:-1], (1,) * 19 + (2,)], ordered=False)
+
+
+def _cycles(*lengths: int) -> list[tuple[int, ...]]:
+    """A row for every edge of a graph of cycles, with a 1 in the columns of its two ends."""
+    edges: list[set[int]] = []
+    for length in lengths:
+        first = len(edges)
+        edges += [{first + place, first + (place + 1) % length} for place in range(length)]
+    return [tuple(int(column in edge) for column in range(len(edges))) for edge in edges]
+
+
+def test_columns_that_look_alike_everywhere() -> None:
+    """In graphs of cycles every column has the same place among its neighbours; only a choice tells them apart."""
+    assert not equal_results(_cycles(6), _cycles(3, 3), ordered=False)
+    for wanted, found in itertools.permutations([(6, 3, 3), (3, 6, 3), (3, 3, 6)], 2):
+        assert equal_results(_cycles(*wanted), _cycles(*found), ordered=False)
+    assert not equal_results(_cycles(6, 3, 3), _cycles(4, 4, 4), ordered=False)
+
+
+def _database(path: Path, *rows: str) -> Path:
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE item (item_id INT, label TEXT, price REAL)")
+        for row in rows:
+            connection.execute(f"INSERT INTO item VALUES ({row})")
+        connection.commit()
+    return path
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Path:
+    return _database(tmp_path / "shop.sqlite", "1, 'pen', 2.5", "2, 'cup', 4")
+
+
+_GOLD = "SELECT label FROM item WHERE price > 3"
+
+
+def test_a_verdict_on_one_database(shop: Path) -> None:
+    verdict = execution_verdict(_GOLD, "SELECT label FROM item WHERE item_id = 2", shop)
+    assert verdict == ExecutionVerdict(Outcome.EQUAL, "", (1,))
+    different = execution_verdict(_GOLD, "SELECT label FROM item", shop)
+    assert different == ExecutionVerdict(Outcome.DIFFERENT, "1 × 1 result expected, got 2 × 1", (1,))
+    other = execution_verdict(_GOLD, "SELECT label FROM item WHERE price < 3", shop)
+    assert other == ExecutionVerdict(Outcome.DIFFERENT, "other values in the 1 × 1 result", (1,))
+
+
+def test_what_the_database_can_read_is_not_refused_for_its_text(shop: Path) -> None:
+    text = "SELECT label FROM item WHERE price > CAST(3 AS UNSIGNED BIG INT)"
+    with pytest.raises(GuardError):
+        check_statement(text, Dialect.SQLITE)
+    assert execution_verdict(_GOLD, text, shop).outcome is Outcome.EQUAL
+
+
+def test_order_is_respected_where_the_gold_query_orders(shop: Path) -> None:
+    up, down = (f"SELECT label FROM item ORDER BY price {direction}" for direction in ("ASC", "DESC"))
+    assert execution_verdict(up, down, shop).outcome is Outcome.DIFFERENT
+    assert execution_verdict("SELECT label FROM item", down, shop).outcome is Outcome.EQUAL
+
+
+def test_a_variant_tells_apart_what_the_database_does_not(shop: Path, tmp_path: Path) -> None:
+    variant = _database(tmp_path / "variant_0.sqlite", "2, 'cap', 1", "3, 'jar', 9")
+    verdict = execution_verdict(_GOLD, "SELECT label FROM item WHERE item_id = 2", shop, [variant])
+    assert verdict == ExecutionVerdict(
+        Outcome.DIFFERENT, "other values in the 1 × 1 result on variant_0.sqlite", (1, 1)
+    )
+
+
+def test_a_prediction_that_fails_is_wrong_and_says_why(shop: Path) -> None:
+    for text, reason in (
+        ("SELECT colour FROM item", "no such column: colour"),
+        ("", "empty"),
+        ("DELETE FROM item", "refused"),
+    ):
+        verdict = execution_verdict(_GOLD, text, shop)
+        assert verdict.outcome is Outcome.PREDICTION_FAILED
+        assert reason in verdict.reason
+    endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n"
+    verdict = execution_verdict(_GOLD, endless, shop, deadline=1.0)
+    assert verdict.outcome is Outcome.PREDICTION_FAILED
+    assert "stopped after 1 s" in verdict.reason
+
+
+def test_a_gold_query_that_fails_is_told_apart(shop: Path) -> None:
+    assert execution_verdict("SELECT colour FROM item", _GOLD, shop).outcome is Outcome.GOLD_FAILED
+    many = execution_verdict("SELECT label FROM item", "SELECT label FROM item", shop, max_rows=1)
+    assert many == ExecutionVerdict(Outcome.GOLD_FAILED, "the gold query gives more than 1 rows", ())
+
+
+def test_a_result_that_is_cut_is_not_equal(shop: Path) -> None:
+    verdict = execution_verdict("SELECT 'pen'", "SELECT label FROM item", shop, max_rows=1)
+    assert verdict.reason == "1 × 1 result expected, got more than 1 × 1"
+
+
+@pytest.fixture(scope="module")
+def sample() -> Dataset:
+    return open_dataset(sample_folder())
+
+
+def _gold_pairs(dataset: Dataset, *splits: str) -> list[Pair]:
+    examples = [example for split in splits for example in dataset.split(split)]
+    return [Pair(example.database, example.query, example.query) for example in examples]
+
+
+def test_gold_against_gold_on_the_sample(sample: Dataset) -> None:
+    pairs = _gold_pairs(sample, "train", "dev")
+    summary = summarise_execution(evaluate_execution(pairs, sample, variants=2, workers=2, show_progress=False))
+    assert summary.accuracy == 1
+    assert summary.judged == len(pairs)
+    assert summary.evident >= 0.98 * len(pairs)
+
+
+def test_wrong_and_broken_predictions(sample: Dataset) -> None:
+    golds = _gold_pairs(sample, "dev")[:12]
+    gold = golds[0]
+    wrong = [(gold.gold, "SELECT 4711, 'x', 4711"), (gold.gold, "SELECT"), ("SELECT nothing", gold.gold)]
+    pairs = [*golds, *(Pair(gold.database, wanted, found) for wanted, found in wrong)]
+    runs = [evaluate_execution(pairs, sample, variants=1, workers=count, show_progress=False) for count in (1, 2)]
+    assert runs[0] == runs[1], "the number of workers does not matter"
+    outcomes = [verdict.outcome for verdict in runs[0]]
+    assert outcomes == [Outcome.EQUAL] * 12 + [Outcome.DIFFERENT, Outcome.PREDICTION_FAILED, Outcome.GOLD_FAILED]
+
+
+def test_a_lost_worker_is_reported_and_not_counted(sample: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    def lose_the_second(_: Any, tasks: Any, **__: Any) -> Iterator[tuple[int, Any]]:
+        yield 1, Lost("its worker process ended with exit code -9")
+        yield 0, ExecutionVerdict(Outcome.EQUAL, "", (3,))
+
+    monkeypatch.setattr(execution_accuracy, "run_supervised", lose_the_second)
+    verdicts = evaluate_execution(_gold_pairs(sample, "dev")[:2], sample, show_progress=False)
+    summary = summarise_execution(verdicts)
+    assert verdicts[1] == ExecutionVerdict(Outcome.LOST, "its worker process ended with exit code -9")
+    assert (summary.judged, summary.accuracy) == (1, 1.0)
+    assert summary.unjudged == ((1, "lost: its worker process ended with exit code -9"),)
+
+
+def test_a_missing_database_is_an_error(sample: Dataset, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="does not exist"):
+        evaluate_execution(_gold_pairs(sample, "dev")[:1], Dataset(tmp_path, sample.schemas), show_progress=False)
+
+
+def test_summary_and_table() -> None:
+    verdicts = [
+        ExecutionVerdict(Outcome.EQUAL, "", (0, 2)),
+        ExecutionVerdict(Outcome.EQUAL, "", (0, 0)),
+        ExecutionVerdict(Outcome.DIFFERENT, "x", (1,)),
+        ExecutionVerdict(Outcome.PREDICTION_FAILED, "y", (1,)),
+        ExecutionVerdict(Outcome.GOLD_FAILED, "no such [table]"),
+    ]
+    summary = summarise_execution(verdicts)
+    assert summary.to_json() == {
+        "execution_accuracy": 0.5,
+        "judged": 4,
+        "outcomes": {"equal": 2, "different": 1, "prediction failed": 1, "gold failed": 1, "lost": 0},
+        "equal_with_rows": 1,
+        "unjudged": [{"position": 4, "reason": "gold failed: no such [table]"}],
+    }
+    assert summarise_execution([]).accuracy == 0
+    console = Console(file=StringIO(), width=100)
+    show_execution(summary, console)
+    assert isinstance(console.file, StringIO)
+    text = console.file.getvalue()
+    rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in text.splitlines()]
+    assert ["equal", "2"] in rows
+    assert ["accuracy", "50.0"] in rows
+    assert "pair 5 is not judged: gold failed: no such [table]" in text
+
+
+def test_gold_against_gold_on_spider(spider_folder: Path) -> None:
+    dataset = open_dataset(spider_folder)
+    verdicts = evaluate_execution(_gold_pairs(dataset, "dev"), dataset, workers=2, deadline=60, show_progress=False)
+    assert Counter(verdict.outcome for verdict in verdicts) == {Outcome.EQUAL: 1034}
+    assert sum(verdict.gold_rows[0] > 0 for verdict in verdicts) == 923
+    assert sum(verdict.is_evident for verdict in verdicts) >= 1025

@@ -1,0 +1,149 @@
+"""Links of questions to names and values; `fixtures/links.txt` says for each question what is expected."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dtfixup.sql.database.content import ContentIndex, build_index, open_content
+from dtfixup.sql.database.dataset import open_dataset
+from dtfixup.sql.database.rows import ColumnValues
+from dtfixup.sql.database.schema import ColumnType, Schema, Table, assemble
+from dtfixup.sql.language.words import split_words
+from dtfixup.sql.linking.links import Item, Links, Match, MatchKind, NameLink, ValueLink, ValueMatch, link
+from dtfixup.sql.linking.value_links import STRONG
+from dtfixup.sql.linking.view import links_json
+from tests.sql.record_shop import CONTENT, EMPTY, SCHEMA
+
+_CASES = [
+    block.splitlines()
+    for block in (Path(__file__).parents[1] / "fixtures" / "links.txt").read_text(encoding="utf-8").split("\n\n")
+    if block.strip() and not block.startswith("#")
+]
+
+
+def _written(question: str, content: ContentIndex | None = CONTENT) -> list[str]:
+    """Names and strong values in the form of the fixture."""
+    words = split_words(question)
+    rows = json.loads(links_json(question, words, link(words, SCHEMA, content), SCHEMA))
+    names = [f"{row['text']} -> {row['name']} {row['match']}" for row in rows["names"]]
+    strong = [row for row in rows["values"] if row["strength"] >= STRONG]
+    return sorted(names + [f"{row['text']} = {row['column']} {row['value']!r} {row['match']}" for row in strong])
+
+
+@pytest.mark.parametrize("case", _CASES, ids=lambda case: case[0])
+def test_links_of_a_question(case: list[str]) -> None:
+    question, *expected = case
+    assert _written(question) == sorted(line.strip() for line in expected)
+
+
+def test_weak_values_are_kept_and_not_strong() -> None:
+    words = split_words("two albums by artists in IN")
+    weak = {(row.value, row.how) for row in link(words, SCHEMA, CONTENT).values if row.strength < STRONG}
+    assert ("2", ValueMatch.NUMBER) in weak
+
+
+def test_without_content_names_numbers_and_dates_remain() -> None:
+    question = "artists of age 23 with albums released on November 5th, 2007"
+    assert _written(question, None) == _written(question, EMPTY)
+    assert "23 = artist.age '23' number" in _written(question, None)
+    assert "November 5th, 2007 = album.release_date '2007-11-05' time" in _written(question, None)
+    assert not any(" whole" in line for line in _written("French rock", None))
+
+
+def test_no_words_no_links() -> None:
+    assert link((), SCHEMA, CONTENT) == Links((), ())
+
+
+def test_a_schema_of_350_columns() -> None:
+    columns = [(f"part_{number}", f"part number {number}", ColumnType.NUMBER) for number in range(349)]
+    wide = assemble("wide", [Table("wide", "wide")], [[*columns, ("note", "note", ColumnType.TEXT)]], [[]], [])
+    words = split_words("the note of part number 17")
+    exact = [row.index for row in link(words, wide, None).names if row.kind is MatchKind.EXACT]
+    assert exact == [350, 18]
+
+
+def _matrix(links: Links, n_words: int = 4) -> tuple[list[list[int]], list[list[int]]]:
+    columns, tables = links.matrix(n_words, SCHEMA)
+    assert columns.dtype == tables.dtype == np.uint8
+    assert columns.shape == (n_words, len(SCHEMA.columns))
+    assert tables.shape == (n_words, len(SCHEMA.tables))
+    return columns[:, :3].tolist(), tables[:, :2].tolist()
+
+
+def test_the_matrix_says_what_each_word_says() -> None:
+    names = (
+        NameLink(0, 2, Item.COLUMN, 1, MatchKind.PARTIAL),
+        NameLink(1, 2, Item.COLUMN, 1, MatchKind.EXACT),
+        NameLink(2, 3, Item.COLUMN, 2, MatchKind.EXACT),
+        NameLink(3, 4, Item.COLUMN, 2, MatchKind.PARTIAL),
+        NameLink(0, 1, Item.TABLE, 1, MatchKind.EXACT),
+        NameLink(0, 2, Item.TABLE, 1, MatchKind.PARTIAL),
+    )
+    values = (
+        ValueLink(2, 4, 2, "x", ValueMatch.WHOLE, STRONG),
+        ValueLink(0, 4, 1, "y", ValueMatch.PART, STRONG - 0.1),
+    )
+    columns, tables = _matrix(Links(names, values))
+    none, partial, exact, value = Match
+    # A value replaces a partial name and an exact name stays; a weak value says nothing.
+    assert columns == [[none, partial, none], [none, exact, none], [none, none, exact], [none, none, value]]
+    assert tables == [[none, exact], [none, partial], [none, none], [none, none]]
+
+
+def test_the_order_of_links_does_not_change_the_matrix() -> None:
+    words = split_words("Which French artist has the song name 'Hey' and age 23?")
+    links = link(words, SCHEMA, CONTENT)
+    turned = Links(links.names[::-1], links.values[::-1])
+    for one, other in zip(links.matrix(len(words), SCHEMA), turned.matrix(len(words), SCHEMA), strict=True):
+        assert (one == other).all()
+
+
+_SAID = st.sampled_from(
+    """French artists who are touring older than 30 albums by Nancy Edwards cost more 12.5 'Hey' " ' the Who IN The
+    November 5th , 2007 August 4 minutes song name letter w male CA 00123456 Norther artits - ? . comp jazz""".split()  # noqa: SIM905
+)
+_QUESTIONS = st.one_of(st.text(), st.lists(_SAID, max_size=20).map(" ".join))
+
+
+@settings(max_examples=200)
+@given(_QUESTIONS, st.sampled_from(["rows", "no rows", "nothing"]))
+def test_links_of_any_text(question: str, known: str) -> None:
+    content = {"rows": CONTENT, "no rows": EMPTY, "nothing": None}[known]
+    words = split_words(question)
+    links = link(words, SCHEMA, content)
+    assert links == link(words, SCHEMA, content)
+    for name in links.names:
+        assert 0 <= name.start < name.end <= len(words)
+        assert 0 <= name.index < len(SCHEMA.tables if name.item is Item.TABLE else SCHEMA.columns)
+        assert name.item is Item.TABLE or not SCHEMA.is_star(name.index)
+    for value in links.values:
+        assert 0 <= value.start < value.end <= len(words)
+        assert not SCHEMA.is_star(value.column)
+        assert value.value
+        assert 0 < value.strength <= 1
+    columns, tables = links.matrix(len(words), SCHEMA)
+    assert not columns[:, list(SCHEMA.stars)].any()
+    assert tables.max(initial=0) <= Match.EXACT
+
+
+@given(st.lists(st.text(max_size=8), min_size=3, max_size=3), st.text(max_size=30))
+def test_any_stored_text_and_any_name(values: list[str], question: str) -> None:
+    schema: Schema = assemble(
+        "any", [Table("t", values[0])], [[("a", values[1], ColumnType.TEXT), ("b", "b", ColumnType.TIME)]], [[]], []
+    )
+    content = build_index([ColumnValues((), True, 3), *(ColumnValues(tuple(set(values)), True, 3) for _ in range(2))])
+    asked = f"{question} {values[0]} '{values[1]}' {values[2]}"
+    link(split_words(asked), schema, content)
+
+
+def test_dev_questions_link_most_of_what_they_need(spider_folder: Path) -> None:
+    dataset = open_dataset(spider_folder)
+    example = next(example for example in dataset.split("dev") if "French singers" in example.question)
+    schema = dataset.schemas[example.database]
+    content = open_content(schema, dataset.database_file(example.database), use_cache=False)
+    found = link(split_words(example.question), schema, content).values
+    assert ("singer.Country", "France") in {(schema.qualified(row.column), row.value) for row in found}

@@ -1,0 +1,361 @@
+"""Batches: what a plain reading of the prepared rows says, whoever shares the batch and however it is padded."""
+
+from collections.abc import Sequence
+from dataclasses import fields, replace
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from dtfixup.encoders import load_encoder
+from dtfixup.errors import DataError
+from dtfixup.sql.linking.relations import Relation
+from dtfixup.sql.model.batches import TABLE_KIND, Batch, Corpus, Order
+from dtfixup.sql.model.shapes import ANCHOR_TOKENS, Shape, rounded
+from tests.sql.plain_example import CLS, PAD, SEP, Plain, items_of, random_prepared, read_windows
+from tests.sql.tiny_model import batch_of, prepared_extract, prepared_from, prepared_sample, sample_corpus
+
+EVERY = range(240)
+RANDOM_ORDERS = (Order.SHUFFLED, Order.GROUPED_SHUFFLED)
+some_examples = st.lists(st.sampled_from([-1, *EVERY]), min_size=1, max_size=5).filter(lambda found: max(found) >= 0)
+seeds = st.integers(0, 2**32 - 1)
+
+
+def real(keep: Tensor, *tensors: Tensor) -> list[list[Any]]:
+    """What is not padding, and a check that padding comes last."""
+    count = int(keep.sum())
+    assert keep.tolist() == [True] * count + [False] * (len(keep) - count)
+    return [tensor[:count].tolist() for tensor in tensors]
+
+
+# Relations.
+
+
+@pytest.mark.parametrize("first", range(0, 240, 40))
+def test_relations_equal_expand_for_every_example(first: int) -> None:
+    corpus = sample_corpus()
+    examples = [*range(first, first + 40, 3), -1, *range(first + 1, first + 40, 3), *range(first + 2, first + 40, 3)]
+    batch = corpus.assemble(torch.tensor(examples), rounded(corpus.shape_of(range(first, first + 40))))
+    for row, example in enumerate(examples):
+        keep_N = batch.keep_BN[row]
+        relation_NN = batch.relation_BNN[row]
+        if example < 0:
+            assert not keep_N.any()
+            assert not relation_NN.any()
+            continue
+        plain = Plain(prepared_sample(), example)
+        assert keep_N.nonzero()[:, 0].tolist() == [
+            *range(plain.words),
+            *range(batch.words, batch.words + plain.items),
+        ]
+        assert (relation_NN[keep_N][:, keep_N].numpy() == plain.relations()).all()
+        assert not relation_NN[~keep_N].any()
+        assert not relation_NN[:, ~keep_N].any()
+
+
+def test_relation_ids_of_another_version_are_refused() -> None:
+    prepared = prepared_sample()
+    relation = prepared.arrays["relation"].copy()
+    relation[5] = len(Relation)
+    with pytest.raises(DataError, match="relation ids that this version does not know: prepare it again"):
+        Corpus(replace(prepared, arrays={**prepared.arrays, "relation": relation}))
+
+
+# What an example gives does not depend on the batch.
+
+
+def whole_row(batch: Batch, row: int, plain: Plain) -> dict[str, Any]:
+    """Everything a batch says of an example, without padding."""
+    words = batch.words
+    (choice, index, state, parent) = real(
+        batch.step_keep_BS[row], batch.choice_BS[row], batch.index_BS[row], batch.state_BS[row], batch.parent_BS[row]
+    )
+    tokens = [
+        real(keep_U, token_U)[0]
+        for keep_U, token_U in zip(batch.value_token_keep_BVU[row], batch.value_token_BVU[row], strict=True)
+    ]
+    named = ("kind", "column", "first", "last", "source")
+    values = real(batch.value_keep_BV[row], *(getattr(batch, f"value_{name}_BV")[row] for name in named))
+    items = items_of(batch, row)
+    keep_N = batch.keep_BN[row]
+    return {
+        "windows": read_windows(batch, row, plain),
+        "words": int(batch.word_keep_BW[row].sum()),
+        "items": items,
+        "item words": [
+            sum(real(batch.item_word_keep_BIJ[row, item], batch.item_word_keep_BIJ[row, item])[0]) for item in items
+        ],
+        "kinds": batch.item_kind_BI[row, items].tolist(),
+        "columns": batch.column_keep_BI[row].nonzero()[:, 0].tolist(),
+        "used": batch.item_used_BI[row].nonzero()[:, 0].tolist(),
+        "relations": batch.relation_BNN[row][keep_N][:, keep_N].tolist(),
+        "steps": [choice, index, state, parent],
+        "values": values,
+        "value tokens": tokens[: len(values[0])],
+        "word keep": keep_N[:words].tolist() == batch.word_keep_BW[row].tolist(),
+    }
+
+
+def wanted_row(plain: Plain, order: Order) -> dict[str, Any]:
+    """The same from the prepared rows."""
+    prepared, example = plain.prepared, plain.example
+    first, last = (int(place) for place in prepared.arrays["values.start"][example : example + 2])
+    named = ("kind", "column", "first", "last", "source")
+    items = list(range(plain.items))
+    grouped = sorted(items, key=lambda item: (plain.table_of(item), item < plain.columns, item))
+    return {
+        "windows": [items if order is Order.STORED else grouped],
+        "words": plain.words,
+        "items": items,
+        "item words": [owners[-1] + 1 for owners in plain.item_owners],
+        "kinds": [*plain.kinds, *[TABLE_KIND] * (plain.items - plain.columns)],
+        "columns": list(range(plain.columns)),
+        "used": sorted(plain.used),
+        "relations": plain.relations().tolist(),
+        "steps": [plain.steps(name) for name in ("choice", "index", "state", "parent")],
+        "values": [prepared.row(f"value.{name}", "values", example).tolist() for name in named],
+        "value tokens": [prepared.row("value_token.id", "value_tokens", row).tolist() for row in range(first, last)],
+        "word keep": True,
+    }
+
+
+def larger(shape: Shape, extra: Sequence[int]) -> Shape:
+    return Shape(*(getattr(shape, field.name) + more for field, more in zip(fields(Shape), extra, strict=True)))
+
+
+@given(
+    some_examples, st.lists(st.integers(0, 9), min_size=8, max_size=8), st.sampled_from([Order.STORED, Order.GROUPED])
+)
+@settings(max_examples=25, deadline=None)
+def test_a_row_is_its_example_in_any_batch_and_shape(examples: list[int], extra: list[int], order: Order) -> None:
+    corpus = sample_corpus()
+    shape = larger(corpus.shape_of([example for example in examples if example >= 0]), extra)
+    batch = corpus.assemble(torch.tensor(examples), shape, order)
+    assert batch.keep_B.tolist() == [example >= 0 for example in examples]
+    for row, example in enumerate(examples):
+        if example >= 0:
+            plain = Plain(prepared_sample(), example)
+            assert whole_row(batch, row, plain) == wanted_row(plain, order)
+
+
+def test_a_row_that_fills_the_batch_holds_nothing() -> None:
+    corpus = sample_corpus()
+    batch = corpus.assemble(torch.tensor([-1, 7]), corpus.shape_of([7]), Order.SHUFFLED)
+    for name in (
+        "keep_B", "word_keep_BW", "item_word_keep_BIJ", "column_keep_BI", "keep_BN", "relation_BNN", "step_keep_BS",
+        "value_keep_BV", "value_token_keep_BVU",
+    ):  # fmt: skip
+        assert not getattr(batch, name)[0].any(), name
+        assert getattr(batch, name)[1].any(), name
+    assert batch.token_BKT[0].tolist() == [[CLS, SEP, *[PAD] * (batch.token_BKT.shape[2] - 2)]], "never quite empty"
+    assert batch.token_keep_BKT[0].sum() == 2
+    assert (batch.slot_BKT[0] == -1).all()
+    assert (batch.index_BS[0] == -1).all()
+    assert (batch.parent_BS[0] == -1).all()
+
+
+def test_a_batch_of_nobody_is_refused() -> None:
+    with pytest.raises(DataError, match="at least one example"):
+        sample_corpus().shape_of([])
+
+
+def test_a_shape_holds_its_examples_and_no_more() -> None:
+    corpus = sample_corpus()
+    shape = corpus.shape_of([3, 200])
+    batch = batch_of(corpus, [3, 200])
+    assert shape == corpus.shape_of([3]).union(corpus.shape_of([200]))
+    assert shape.words == int(batch.word_keep_BW.sum(1).max())
+    assert shape.items == int(batch.keep_BN.sum(1).sub(batch.word_keep_BW.sum(1)).max())
+    assert shape.item_words == int(batch.item_word_keep_BIJ.sum(2).max())
+    assert (shape.windows, shape.tokens) == (1, int(batch.token_keep_BKT.sum(2).max()))
+    assert shape.steps == int(batch.step_keep_BS.sum(1).max())
+    assert shape.values == int(batch.value_keep_BV.sum(1).max())
+    assert shape.value_tokens == int(batch.value_token_keep_BVU.sum(2).max())
+
+
+def test_a_rounded_shape_holds_the_shape() -> None:
+    for example in EVERY:
+        shape = sample_corpus().shape_of([example])
+        assert rounded(shape).union(shape) == rounded(shape)
+    shape = Shape(words=8, items=9, item_words=3, windows=2, tokens=17, steps=1, values=9, value_tokens=4)
+    assert rounded(shape) == Shape(8, 16, 3, 2, 24, 8, 16, 4)
+    assert rounded(shape, words=16, tokens=64) == Shape(16, 16, 3, 2, 64, 8, 16, 4)
+
+
+# The encoder's input.
+
+
+def test_the_encoder_reads_the_question_then_each_item() -> None:
+    batch = batch_of(sample_corpus(), [0])
+    text = str(load_encoder("minilm").tokenizer.decode(batch.token_BKT[0, 0]))
+    assert text.startswith(
+        "[CLS] how many branches does the library run? [SEP] * branch [SEP] branch id [SEP] "
+        "name central library [SEP] city [SEP]"  # a branch is named so
+    )
+    assert text.endswith(
+        "[SEP] fine [SEP] branch [SEP] author [SEP] book [SEP] book author [SEP] copy [SEP] member [SEP] loan [SEP]"
+    )
+
+
+@pytest.mark.parametrize("order", list(Order))
+def test_every_token_of_every_item_is_read_once(order: Order) -> None:
+    corpus = sample_corpus()
+    for first in range(0, 240, 48):
+        examples = range(first, first + 48)
+        batch = batch_of(corpus, examples, order)
+        for row, example in enumerate(examples):
+            plain = Plain(prepared_sample(), example)
+            (window,) = read_windows(batch, row, plain)
+            assert sorted(window) == list(range(plain.items))
+            slots = {slot for slot in batch.slot_BKT[row].flatten().tolist() if slot >= 0}
+            words = batch.words
+            covered = torch.zeros(words + batch.item_word_keep_BIJ[row].numel(), dtype=torch.bool)
+            covered[list(slots)] = True
+            assert covered[:words].tolist() == batch.word_keep_BW[row].tolist()
+            assert covered[words:].tolist() == batch.item_word_keep_BIJ[row].flatten().tolist()
+
+
+def orders_drawn(order: Order, count: int, example: int = 5) -> list[list[int]]:
+    corpus = sample_corpus()
+    plain = Plain(prepared_sample(), example)
+    batch = corpus.assemble(torch.full((count,), example), corpus.shape_of([example]), order)
+    return [read_windows(batch, row, plain)[0] for row in range(count)]
+
+
+@pytest.mark.parametrize("order", [Order.GROUPED, Order.GROUPED_SHUFFLED])
+@pytest.mark.parametrize("example", [0, 60, 120, 239])
+def test_grouped_keeps_a_table_before_its_columns(order: Order, example: int) -> None:
+    plain = Plain(prepared_sample(), example)
+    for found in orders_drawn(order, 4, example):
+        tables = [plain.table_of(item) for item in found]
+        blocks = list(dict.fromkeys(tables))
+        assert tables == sorted(tables, key=blocks.index), "the items of a table stand together"
+        heads = [found[tables.index(table)] for table in blocks]
+        assert heads == [plain.columns + table for table in blocks]
+
+
+@pytest.mark.parametrize("order", RANDOM_ORDERS)
+def test_random_orders_are_drawn_from_the_stream_of_torch(order: Order) -> None:
+    torch.manual_seed(4)
+    first, second = orders_drawn(order, 6), orders_drawn(order, 6)
+    torch.manual_seed(4)
+    assert orders_drawn(order, 6) == first
+    assert len({tuple(found) for found in first + second}) == 12, "each draw is its own"
+
+
+@pytest.mark.parametrize("order", [Order.STORED, Order.GROUPED])
+def test_other_orders_draw_nothing(order: Order) -> None:
+    torch.manual_seed(4)
+    before = torch.random.get_rng_state()
+    assert len({tuple(found) for found in orders_drawn(order, 3)}) == 1
+    assert torch.equal(torch.random.get_rng_state(), before)
+
+
+def test_shuffled_puts_every_item_everywhere() -> None:
+    torch.manual_seed(0)
+    place = np.array(orders_drawn(Order.SHUFFLED, 600)).argsort(1)  # of each item
+    middle, spread = (place.shape[1] - 1) / 2, place.shape[1] / 12**0.5
+    assert np.abs(place.mean(0) - middle).max() < 4.5 * spread / 600**0.5, "evenly, as far as 600 draws show"
+    grouped = np.array(orders_drawn(Order.GROUPED_SHUFFLED, 600))
+    plain = Plain(prepared_sample(), 5)
+    first = np.bincount([plain.table_of(item) for item in grouped[:, 0]], minlength=plain.items - plain.columns)
+    assert first.min() > 0.5 * 600 / len(first), "each table comes first as often"
+
+
+# Windows.
+
+
+@given(seeds, st.integers(31, 60), st.sampled_from(list(Order)), st.integers(0, 2), st.booleans())
+@settings(max_examples=60, deadline=None)
+def test_a_long_schema_is_laid_out_over_windows(
+    seed: int, max_tokens: int, order: Order, more: int, anchors: bool
+) -> None:
+    prepared = random_prepared(seed)
+    corpus = Corpus(prepared, max_tokens=max_tokens, anchors=anchors)
+    examples = [0, 1, -1, 2, 3, 4, 5]
+    shape = corpus.shape_of(range(6))
+    assert shape.tokens <= max_tokens
+    torch.manual_seed(seed)
+    batch = corpus.assemble(torch.tensor(examples), replace(shape, windows=shape.windows + more), order)
+    for row, example in enumerate(examples):
+        if example >= 0:
+            plain = Plain(prepared, example, anchors=anchors)
+            windows = read_windows(batch, row, plain)
+            assert sorted(chain(*windows)) == list(range(plain.items))
+            assert all(windows), "no window without an item"
+            assert (len(windows) == 1) == (plain.length <= max_tokens)
+            filled = batch.token_keep_BKT[row].any(1)
+            assert filled.tolist() == sorted(filled.tolist(), reverse=True), "windows are filled from the first"
+            assert len(windows) <= corpus.shape_of([example]).windows
+            relation_NN = batch.relation_BNN[row][batch.keep_BN[row]][:, batch.keep_BN[row]]
+            assert (relation_NN.numpy() == plain.relations()).all()
+
+
+def test_windows_of_the_sample() -> None:
+    corpus = sample_corpus(max_tokens=72)
+    counts = set()
+    for order in Order:
+        batch = batch_of(corpus, range(0, 240, 7), order)
+        assert batch.token_BKT.shape[2] == 72
+        for row, example in enumerate(range(0, 240, 7)):
+            plain = Plain(prepared_sample(), example)
+            windows = read_windows(batch, row, plain)
+            assert sorted(chain(*windows)) == list(range(plain.items))
+            if order is Order.STORED:
+                assert [*chain(*windows)] == list(range(plain.items))
+            counts.add(len(windows))
+    assert len(counts) > 2, counts
+
+
+def test_a_question_that_leaves_no_room_is_refused() -> None:
+    prepared = prepared_sample()
+    rows = [Plain(prepared, example) for example in EVERY]
+    needs = [len(row.question) + 2 + 2 * (max(map(len, row.item_tokens)) + 1 + ANCHOR_TOKENS) for row in rows]
+    assert min(row.length for row in rows) > max(needs), "no schema fits into one window"
+    cramped, enough = int(np.argmax(needs)), max(needs)
+    with pytest.raises(
+        DataError, match=rf"example {cramped} has a question that leaves no room .* {enough - 1} tokens"
+    ):
+        Corpus(prepared, max_tokens=enough - 1)
+    Corpus(prepared, max_tokens=enough)
+
+
+def test_a_long_question_may_have_a_small_schema(tmp_path: Path) -> None:
+    question = "How many ships are there in the harbour today"
+    prepared = prepared_from(
+        tmp_path,
+        "CREATE TABLE ship (registration_identification_number int);",
+        [(question, "SELECT count(*) FROM ship")],
+    )
+    total = Plain(prepared, 0).length
+    batch = batch_of(Corpus(prepared, max_tokens=total), [0])
+    assert read_windows(batch, 0, Plain(prepared, 0)) == [[0, 1, 2]]
+    with pytest.raises(DataError, match="example 0 has a question that leaves no room"):
+        Corpus(prepared, max_tokens=total - 1)
+
+
+# Spider.
+
+
+def test_the_largest_schema_of_spider_needs_several_windows(spider_folder: Path, tmp_path: Path) -> None:
+    prepared = prepared_extract(spider_folder, tmp_path / "extract", ("baseball_1", "world_1", "singer"), 8)
+    corpus = Corpus(prepared)
+    examples = range(len(prepared.split("train")))
+    torch.manual_seed(0)
+    most = 0
+    for order in Order:
+        batch = batch_of(corpus, examples, order)
+        for row in examples:
+            plain = Plain(prepared, row)
+            windows = read_windows(batch, row, plain)
+            assert sorted(chain(*windows)) == list(range(plain.items))
+            most = max(most, len(windows))
+            keep_N = batch.keep_BN[row]
+            assert (batch.relation_BNN[row][keep_N][:, keep_N].numpy() == plain.relations()).all()
+    assert most > 1
