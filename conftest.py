@@ -20,7 +20,7 @@ LONG = (
     "tests/transformer/test_relation_kernels.py",
     "tests/web/page/test_browser.py",
     "paper/tests/runs/test_cluster.py",
-    "paper/tests/runs/test_reproduce.py",
+    "paper/tests/test_reproduce.py",
     "paper/tests/runs/test_sweep_at_once.py",
     "tests/web/page/test_browser_rows.py",
     "tests/test_examples.py",

@@ -19,7 +19,7 @@ from dtfixup.encoders.load import file_sha256
 from dtfixup.files import write_json
 from dtfixup.provenance import begin, provenance
 from dtfixup.sql.ask.answers import Answer
-from dtfixup.sql.ask.parser import SqlParser, default_model, open_database
+from dtfixup.sql.ask.parser import TextToSql, default_model, open_database
 from dtfixup.sql.database.dataset import Dataset, open_dataset
 from dtfixup.sql.database.sample import sample_folder
 from dtfixup.training.checkpoint import weights_file
@@ -56,7 +56,7 @@ def main() -> None:
 
 def warm(model: Path, dataset: Dataset, count: int, beam: int) -> list[Answer]:
     """Questions over all databases by turns, each over one that was asked before."""
-    asker = SqlParser.load(model)
+    asker = TextToSql.load(model)
     databases = {name: open_database(dataset.database_file(name)) for name in dataset.schemas}
     questions = [*dataset.split("train"), *dataset.split("dev")]
     for name, database in databases.items():

@@ -8,7 +8,7 @@ end; results of runs that are in the folder of `--out` are not repeated.
 import argparse
 from pathlib import Path
 
-from dtfixup_paper.runs.reproduce import Sources, train_in_parts
+from dtfixup_paper.reproduce import Sources, train_in_parts
 from dtfixup_paper.runs.sweep import run_sweep
 from dtfixup_paper.tables.cells import Budget
 

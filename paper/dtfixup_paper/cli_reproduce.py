@@ -13,7 +13,7 @@ from dtfixup.cli.options import POOL, exit_if_failed, exit_if_stopped, open_data
 from dtfixup.errors import ConfigError
 
 if TYPE_CHECKING:
-    from dtfixup_paper.runs.reproduce import Sources
+    from dtfixup_paper.reproduce import Sources
     from dtfixup_paper.tables.cells import Budget
 
 LIST = "list"
@@ -55,7 +55,7 @@ def reproduce(
         engine: local, or ray for a Ray cluster.
         keep_weights: Keep the weights of finished runs.
     """
-    from dtfixup_paper.runs.reproduce import named, train_in_parts
+    from dtfixup_paper.reproduce import named, train_in_parts
     from dtfixup_paper.runs.run_identity import State
     from dtfixup_paper.runs.sweep import Outcome, Run, run_sweep
     from dtfixup_paper.tables.cells import Budget
@@ -106,7 +106,7 @@ def reproduce(
 
 def _show_list(budget: "Budget", out: Path, encoder: str | None, seeds: int | None) -> None:
     """Every experiment with its runs and its cost."""
-    from dtfixup_paper.runs.reproduce import EVERYTHING, EXPERIMENTS, cost_of
+    from dtfixup_paper.reproduce import EVERYTHING, EXPERIMENTS, cost_of
     from dtfixup_paper.runs.sweep import read_results
     from dtfixup_paper.tables.cells import Budget
     from dtfixup_paper.tables.smoke import ENCODER
@@ -140,7 +140,7 @@ def _sources(
     names: list[str], budget: "Budget", encoder: str | None, data: Path | None, reclor: Path | None
 ) -> "tuple[Sources, Path | None]":
     """Where the data of some experiments are, and the folder in Spider's layout, if there is one."""
-    from dtfixup_paper.runs.reproduce import Sources, needs
+    from dtfixup_paper.reproduce import Sources, needs
     from dtfixup_paper.tables.cells import Budget
 
     on_spider, on_reclor = needs(names, budget)
@@ -177,7 +177,7 @@ def _classify_errors(
     from dtfixup.provenance import begin
     from dtfixup.sql.database.dataset import open_dataset
     from dtfixup.sql.model.train import BEAMS
-    from dtfixup_paper.runs.reproduce import EXPERIMENTS, label_of
+    from dtfixup_paper.reproduce import EXPERIMENTS, label_of
     from dtfixup_paper.runs.run_identity import Settled, State, state_of
     from dtfixup_paper.runs.sweep import read_results, result_file
     from dtfixup_paper.tables.spider_errors import NAME, analyse_run, read_errors, write_errors

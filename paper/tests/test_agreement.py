@@ -10,9 +10,9 @@ from statistics import fmean
 
 import pytest
 from dtfixup_paper.report.cells import CellResult, mean_and_deviation, results_of
-from dtfixup_paper.runs.reproduce import EXPERIMENTS
-from dtfixup_paper.runs.result_files import read_results
+from dtfixup_paper.reproduce import EXPERIMENTS
 from dtfixup_paper.tables.cells import Budget, Plan
+from dtfixup_paper.tables.result_files import read_results
 from dtfixup_paper.tables.spider_curves import epochs_to
 
 from dtfixup.files import read_json

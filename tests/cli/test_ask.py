@@ -20,7 +20,7 @@ from dtfixup.errors import DeadlineError
 from dtfixup.sql.ask import parser as parser_module
 from dtfixup.sql.ask.answers import Answer, Verdict, verdict_of
 from dtfixup.sql.ask.opened import OpenedDatabase
-from dtfixup.sql.ask.parser import SqlParser
+from dtfixup.sql.ask.parser import TextToSql
 from dtfixup.sql.database.dataset import open_dataset
 from dtfixup.sql.database.sample import sample_folder
 from dtfixup.sql.execution import run as running
@@ -49,7 +49,7 @@ def ask(ferry: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
         worth = verdict_of(answer.alternatives, parser.sure_above)
         return answer if answer.verdict is Verdict.NO_LINK else replace(answer, verdict=worth, doubts=())
 
-    monkeypatch.setattr(SqlParser, "load", lambda _: parser)
+    monkeypatch.setattr(TextToSql, "load", lambda _: parser)
     monkeypatch.setattr(parser, "sure_above", 0.0)
     monkeypatch.setattr(parser, "ask", ask_without_doubts)
 

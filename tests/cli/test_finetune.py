@@ -10,7 +10,7 @@ import pytest
 from dtfixup.cli.finetune import ExitCode, _ask_command
 from dtfixup.cli.main import main
 from dtfixup.sql.ask.opened import OpenedDatabase
-from dtfixup.sql.ask.parser import SqlParser
+from dtfixup.sql.ask.parser import TextToSql
 from dtfixup.sql.finetune import run as sql_finetune
 from dtfixup.training.log import read_lines
 from tests.sql.asked import tiny_run
@@ -28,7 +28,7 @@ EXTRA = [
 def tune(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
     """Runs the verb over the harbours with the tiny model; returns the exit code."""
     make_harbours(tmp_path / "harbours.sqlite")
-    monkeypatch.setattr(SqlParser, "steps", 12)  # a model that knows nothing yet would write queries without end
+    monkeypatch.setattr(TextToSql, "steps", 12)  # a model that knows nothing yet would write queries without end
 
     def run(*options: str, pairs: list[tuple[str, str]] | None = None) -> int:
         write_pairs(tmp_path / "pairs.csv", [*PAIRS, *EXTRA] if pairs is None else pairs)

@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from dtfixup.encoders.load import minilm_path
-from dtfixup.sql.ask.parser import SqlParser
+from dtfixup.sql.ask.parser import TextToSql
 from dtfixup.sql.model.batches import Order
 from dtfixup.sql.model.model import SqlSpModel
 from dtfixup.training.config import to_json
@@ -46,8 +46,8 @@ def tiny_run() -> Path:
 
 
 @cache
-def tiny_parser() -> SqlParser:
-    return SqlParser.load(tiny_run())
+def tiny_parser() -> TextToSql:
+    return TextToSql.load(tiny_run())
 
 
 def run_of_other_size(folder: Path) -> Path:

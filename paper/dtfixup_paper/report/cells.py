@@ -12,10 +12,10 @@ from statistics import fmean, stdev
 
 from dtfixup.sql.model.config import SqlSpConfig
 from dtfixup_paper.report.document import Entry, Kind, Table, labels
-from dtfixup_paper.runs.result_files import ResultFile, Results
 from dtfixup_paper.runs.run_identity import State, known_by
 from dtfixup_paper.tables.cells import Cell, RunConfig, metric_of
 from dtfixup_paper.tables.chance import is_at_chance
+from dtfixup_paper.tables.result_files import ResultFile, Results
 from dtfixup_paper.tables.settings import NO_LAYERS
 
 NOT_YET = "not run yet"

@@ -1,8 +1,8 @@
 """Pictures of training runs: validation curves, and a metric against depth.
 
-In: result files that hold a `curve`, as `model/train.py` and `reading/train.py` write them. Out: a PNG with a line for each
-configuration: the mean over its seeds, in a band from the lowest to the highest seed. Or, in: values at each depth, and
-out: a PNG with a line for each strategy, error bars and the seeds themselves.
+In: result files that hold a `curve`, as `model/train.py` and `reading/train.py` write them. Out: a PNG with a line
+for each configuration: the mean over its seeds, in a band from the lowest to the highest seed. Or, in: values at each
+depth, and out: a PNG with a line for each strategy, error bars and the seeds themselves.
 """
 
 import json

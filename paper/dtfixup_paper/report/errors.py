@@ -30,10 +30,10 @@ from dtfixup_paper.report.document import (
     labels,
 )
 from dtfixup_paper.report.figures import shares_figure, svg_of
-from dtfixup_paper.runs.result_files import ResultFile, Results, shortly
 from dtfixup_paper.runs.run_identity import known_by
 from dtfixup_paper.tables.cells import TITLES, Budget
 from dtfixup_paper.tables.paper_numbers import SCHEDULE, TABLE_7, TABLE_7_MODELS, WRONG_BY_ALL, WRONG_BY_ANY
+from dtfixup_paper.tables.result_files import ResultFile, Results, shortly
 from dtfixup_paper.tables.spider_errors import (
     NAME,
     ErrorClass,

@@ -39,10 +39,10 @@ from dtfixup_paper.report.document import (
     labels,
 )
 from dtfixup_paper.report.measured import level_entry, metric_at, tune_table
-from dtfixup_paper.runs.result_files import shortly
 from dtfixup_paper.runs.run_identity import State
 from dtfixup_paper.tables.cells import Budget, Experiment, RunConfig
 from dtfixup_paper.tables.paper_numbers import BESIDE, LEVELS, SCHEDULE, TABLE_1, TABLE_3_OURS, PaperTable
+from dtfixup_paper.tables.result_files import shortly
 from dtfixup_paper.tables.settings import NO_LAYERS
 from dtfixup_paper.tables.spider_curves import LEVEL, epochs_to
 
@@ -64,7 +64,7 @@ def experiment_section(experiment: Experiment, found: Found, budget: Budget, enc
 
 def _endings(experiment: Experiment, found: Found, budget: Budget, encoder: str | None) -> list[Block]:
     """Files, and the command, which experiments of somebody's own have not."""
-    from dtfixup_paper.runs.reproduce import EXPERIMENTS  # takes a second
+    from dtfixup_paper.reproduce import EXPERIMENTS  # takes a second
 
     files = files_of(found)
     named: list[Block] = [Files(len(files), shortly(files))] if files else []

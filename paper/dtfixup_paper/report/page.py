@@ -31,8 +31,8 @@ from dtfixup_paper.report.experiments import experiment_section
 from dtfixup_paper.report.html import html_of
 from dtfixup_paper.report.markdown import FIGURES, markdown_of
 from dtfixup_paper.report.measured import cost_section, parser_section, speed_section, stability_section
-from dtfixup_paper.runs.result_files import Results, read_results
 from dtfixup_paper.tables.cells import Budget, Cell, Experiment
+from dtfixup_paper.tables.result_files import Results, read_results
 from dtfixup_paper.tables.spider import is_usual
 from dtfixup_paper.tables.spider_depth import error_cells
 from dtfixup_paper.tables.spider_errors import NAME as ERRORS
@@ -160,7 +160,7 @@ def _place(name: str) -> int:
 
 
 def _registered() -> Mapping[str, Experiment]:
-    from dtfixup_paper.runs.reproduce import EXPERIMENTS
+    from dtfixup_paper.reproduce import EXPERIMENTS
 
     return EXPERIMENTS
 

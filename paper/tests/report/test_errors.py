@@ -12,8 +12,8 @@ from dtfixup_paper.report.cells import results_of
 from dtfixup_paper.report.document import Block, Browser, Picture, Table
 from dtfixup_paper.report.errors import error_blocks
 from dtfixup_paper.report.page import build_report
-from dtfixup_paper.runs.result_files import read_results
 from dtfixup_paper.tables.cells import Budget, Plan
+from dtfixup_paper.tables.result_files import read_results
 from dtfixup_paper.tables.spider_depth import error_cells
 from dtfixup_paper.tables.spider_errors import ErrorClass, RunErrors, write_errors
 from playwright.sync_api import Browser as PageBrowser

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 from dtfixup_paper.report.cells import results_of, table_of
-from dtfixup_paper.runs.reproduce import EXPERIMENTS
-from dtfixup_paper.runs.result_files import read_results
+from dtfixup_paper.reproduce import EXPERIMENTS
 from dtfixup_paper.tables.cells import Budget, Plan
+from dtfixup_paper.tables.result_files import read_results
 
 from dtfixup.cli.main import main
 from dtfixup.errors import DataError

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from dtfixup_paper.runs.reproduce import EXPERIMENTS, cost_of
+from dtfixup_paper.reproduce import EXPERIMENTS, cost_of
 from dtfixup_paper.runs.run_identity import known_by
 from dtfixup_paper.runs.sweep import read_results
 from dtfixup_paper.tables.cells import Budget, Cell, Plan, metric_of

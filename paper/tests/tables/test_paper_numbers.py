@@ -1,6 +1,6 @@
 """The paper's numbers agree with each other where the paper says the same thing twice."""
 
-from dtfixup_paper.runs.reproduce import EXPERIMENTS
+from dtfixup_paper.reproduce import EXPERIMENTS
 from dtfixup_paper.tables import paper_numbers as paper
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 from dtfixup_paper.report.errors import analysed
-from dtfixup_paper.runs.result_files import read_results
+from dtfixup_paper.tables.result_files import read_results
 from dtfixup_paper.tables.spider_errors import (
     ErrorClass,
     RunErrors,

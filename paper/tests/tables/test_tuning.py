@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dtfixup_paper import cli_reproduce
-from dtfixup_paper.runs import reproduce
+from dtfixup_paper import cli_reproduce, reproduce
+from dtfixup_paper.reproduce import EXPERIMENTS, Sources, train_in_parts
 from dtfixup_paper.runs import sweep as sweep_module
-from dtfixup_paper.runs.reproduce import EXPERIMENTS, Sources, train_in_parts
 from dtfixup_paper.runs.run_identity import SETTLED, Content, Settled, State
 from dtfixup_paper.runs.sweep import Outcome, Run, read_results
 from dtfixup_paper.tables import spider_tune

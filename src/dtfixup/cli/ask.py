@@ -19,7 +19,7 @@ from dtfixup.errors import ConfigError, DtFixupError, GuardError
 
 if TYPE_CHECKING:
     from dtfixup.sql.ask.opened import OpenedDatabase
-    from dtfixup.sql.ask.parser import Answer, SqlParser
+    from dtfixup.sql.ask.parser import Answer, TextToSql
     from dtfixup.sql.execution.guard import Rows
 
 _ONE_THREAD = 300
@@ -139,18 +139,18 @@ def _open(
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     import torch
 
-    from dtfixup.sql.ask.parser import SqlParser
+    from dtfixup.sql.ask.parser import TextToSql
 
     if len(opened.schema.columns) <= _ONE_THREAD:
         torch.set_num_threads(1)
-    session.parser = SqlParser.load(model)
+    session.parser = TextToSql.load(model)
     return session
 
 
 class _Session:
     """A database, a model, and where answers are shown."""
 
-    parser: "SqlParser"
+    parser: "TextToSql"
 
     def __init__(self, database: "OpenedDatabase", options: _Options) -> None:
         self._database, self._options = database, options

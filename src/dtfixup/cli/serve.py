@@ -55,7 +55,7 @@ def serve(
         raise ServeError("the page needs Gradio: pip install '.[web]'")
     import torch
 
-    from dtfixup.sql.ask.parser import SqlParser
+    from dtfixup.sql.ask.parser import TextToSql
     from dtfixup.web.page.runs import read_runs
     from dtfixup.web.settings import MEBIBYTE, Settings
     from dtfixup.web.store.catalogue import open_catalogue
@@ -77,7 +77,7 @@ def serve(
     if runs is not None:
         read_runs(runs)  # a wrong folder should be told of now
     torch.set_num_threads(1)
-    parser = SqlParser.load(model)
+    parser = TextToSql.load(model)
     uploads = UploadStore(settings)
     uploads.tell_gradio()
     from dtfixup.web.server import build_site

@@ -24,7 +24,7 @@ from starlette.routing import Mount
 from starlette.types import ASGIApp
 
 from dtfixup.errors import ServeError, UploadError
-from dtfixup.sql.ask.parser import SqlParser
+from dtfixup.sql.ask.parser import TextToSql
 from dtfixup.web.api.desk import Desk
 from dtfixup.web.api.doorkeeper import UPLOAD, Doorkeeper
 from dtfixup.web.api.refusals import refusal_of
@@ -55,7 +55,7 @@ class Site:
 
 
 def build_site(
-    parser: SqlParser,
+    parser: TextToSql,
     catalogue: Catalogue,
     settings: Settings,
     runs: Path | None = None,

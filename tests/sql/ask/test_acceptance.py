@@ -156,9 +156,9 @@ def test_a_model_is_asked_as_a_user_asks_it(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    from dtfixup.sql.ask.parser import SqlParser
+    from dtfixup.sql.ask.parser import TextToSql
 
-    parser = SqlParser.load(tiny_file)
+    parser = TextToSql.load(tiny_file)
     expected = [
         parser.ask(example.question, dataset.database_file(example.database), 2).sql for example in examples_of(dataset)
     ]

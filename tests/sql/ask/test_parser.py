@@ -16,7 +16,7 @@ from dtfixup.cli.main import main
 from dtfixup.errors import CheckpointError, ConfigError, DataError, DtFixupError, SchemaError
 from dtfixup.sql.ask import opened as opened_module
 from dtfixup.sql.ask.answers import SURE_ABOVE, Verdict
-from dtfixup.sql.ask.parser import MOST_CHARACTERS, SqlParser, open_database
+from dtfixup.sql.ask.parser import MOST_CHARACTERS, TextToSql, open_database
 from dtfixup.sql.database.dataset import Dataset, open_dataset
 from dtfixup.sql.database.reflection import reflect
 from dtfixup.sql.database.sample import sample_folder
@@ -141,10 +141,10 @@ def test_a_query_that_no_column_is_made_for_gives_way(ferry: Path, monkeypatch: 
 def test_the_threshold_comes_from_the_models_file(tmp_path: Path) -> None:
     encoder = str(tiny_run().parent / "encoder")
     calibrated = save_run(tmp_path, tiny_model(), encoder, sure_above=0.73)
-    assert SqlParser.load(calibrated).sure_above == 0.73
+    assert TextToSql.load(calibrated).sure_above == 0.73
     wrong = save_run(tmp_path, tiny_model(), encoder, sure_above="high")
     with pytest.raises(CheckpointError, match="sure_above = 'high'; expected a number from 0 to 1"):
-        SqlParser.load(wrong)
+        TextToSql.load(wrong)
 
 
 @pytest.mark.parametrize("question", ["Quo vadis?", "???", "!"])
@@ -317,7 +317,7 @@ def test_models_that_cannot_be_used_say_so(tmp_path: Path) -> None:
         (run_of_other_size(tmp_path), "the sizes were set otherwise"),
     ):
         with pytest.raises(CheckpointError, match=message):
-            SqlParser.load(path)
+            TextToSql.load(path)
 
 
 def test_errors_are_all_of_the_package(ferry: Path) -> None:
@@ -331,4 +331,4 @@ def test_errors_are_all_of_the_package(ferry: Path) -> None:
 
 
 def test_weights_move_to_the_device_asked_for() -> None:
-    assert SqlParser.load(tiny_run(), device=torch.device("cpu")).device.type == "cpu"
+    assert TextToSql.load(tiny_run(), device=torch.device("cpu")).device.type == "cpu"

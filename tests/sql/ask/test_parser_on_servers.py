@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import pytest
 
 from dtfixup.sql.ask.opened import OpenedDatabase
-from dtfixup.sql.ask.parser import SqlParser
+from dtfixup.sql.ask.parser import TextToSql
 from dtfixup.sql.database.dataset import Dataset, open_dataset
 from dtfixup.sql.database.sample import sample_folder
 from dtfixup.sql.execution.guarded import Rows, open_guarded
@@ -39,11 +39,11 @@ def dataset() -> Dataset:
 
 
 @pytest.fixture(scope="module")
-def parser() -> SqlParser:
-    return SqlParser.load()
+def parser() -> TextToSql:
+    return TextToSql.load()
 
 
-def ask_all(parser: SqlParser, dataset: Dataset, databases: dict[str, OpenedDatabase]) -> list[Reply]:
+def ask_all(parser: TextToSql, dataset: Dataset, databases: dict[str, OpenedDatabase]) -> list[Reply]:
     """Ask, and run each answer through the guard, which raises for one that does not run."""
     examples = [*dataset.split("train"), *dataset.split("dev")]
     replies = []
@@ -57,7 +57,7 @@ def ask_all(parser: SqlParser, dataset: Dataset, databases: dict[str, OpenedData
 
 
 @pytest.fixture(scope="module")
-def by_sqlite(parser: SqlParser, dataset: Dataset) -> list[Reply]:
+def by_sqlite(parser: TextToSql, dataset: Dataset) -> list[Reply]:
     files = {name: OpenedDatabase(dataset.database_file(name)) for name in sorted(dataset.schemas)}
     return ask_all(parser, dataset, files)
 
@@ -75,7 +75,7 @@ def test_questions_are_many_and_most_have_rows(by_sqlite: list[Reply]) -> None:
 
 
 def test_thirty_questions_give_the_same_rows(
-    by_sqlite: list[Reply], parser: SqlParser, dataset: Dataset, databases: dict[str, OpenedDatabase]
+    by_sqlite: list[Reply], parser: TextToSql, dataset: Dataset, databases: dict[str, OpenedDatabase]
 ) -> None:
     by_server = ask_all(parser, dataset, databases)
     assert [reply.question for reply in by_server] == [reply.question for reply in by_sqlite]

@@ -6,7 +6,7 @@ import torch
 from dtfixup.cli.ask import ExitCode
 from dtfixup.cli.main import main
 from dtfixup.sql.ask.demo import QUESTIONS
-from dtfixup.sql.ask.parser import SqlParser, default_model
+from dtfixup.sql.ask.parser import TextToSql, default_model
 from dtfixup.sql.database.dataset import Dataset, open_dataset
 from dtfixup.sql.database.sample import sample_folder
 from dtfixup.sql.evaluation.exact_match import Hardness
@@ -15,8 +15,8 @@ from dtfixup.sql.model.store import VOCABULARY
 
 
 @pytest.fixture(scope="module")
-def parser() -> SqlParser:
-    return SqlParser.load()
+def parser() -> TextToSql:
+    return TextToSql.load()
 
 
 @pytest.fixture(scope="module")
@@ -28,12 +28,12 @@ def test_the_file_is_small() -> None:
     assert default_model().stat().st_size <= 45_000_000
 
 
-def test_every_weight_is_a_number(parser: SqlParser) -> None:
+def test_every_weight_is_a_number(parser: TextToSql) -> None:
     weights = parser.trained.model.state_dict()
     assert [name for name, tensor in weights.items() if not torch.isfinite(tensor).all()] == []
 
 
-def test_the_file_says_what_it_is_worth(parser: SqlParser) -> None:
+def test_the_file_says_what_it_is_worth(parser: TextToSql) -> None:
     content = parser.trained.content
     assert VOCABULARY in content
     metrics = content["accuracy"]["metrics"]
@@ -44,13 +44,13 @@ def test_the_file_says_what_it_is_worth(parser: SqlParser) -> None:
     assert parser.sure_above == content["sure_above"]
 
 
-def test_the_encoder_comes_with_another_package(parser: SqlParser) -> None:
+def test_the_encoder_comes_with_another_package(parser: TextToSql) -> None:
     assert parser.trained.encoder == "minilm"
 
 
 @pytest.mark.parametrize(("database", "question"), QUESTIONS)
 def test_questions_of_the_demo_give_queries_that_run(
-    database: str, question: str, parser: SqlParser, dataset: Dataset
+    database: str, question: str, parser: TextToSql, dataset: Dataset
 ) -> None:
     file = dataset.database_file(database)
     answer = parser.ask(question, file)
@@ -60,7 +60,7 @@ def test_questions_of_the_demo_give_queries_that_run(
 
 
 def test_ask_uses_it_where_no_model_is_named(
-    parser: SqlParser, dataset: Dataset, capsys: pytest.CaptureFixture[str]
+    parser: TextToSql, dataset: Dataset, capsys: pytest.CaptureFixture[str]
 ) -> None:
     database, question = QUESTIONS[0]
     file = dataset.database_file(database)

@@ -10,7 +10,7 @@ import pytest
 
 from dtfixup.errors import SchemaError
 from dtfixup.sql.ask.opened import OpenedDatabase
-from dtfixup.sql.ask.parser import SqlParser
+from dtfixup.sql.ask.parser import TextToSql
 from dtfixup.sql.database.dataset import open_dataset
 from dtfixup.sql.database.reflection import reflect
 from dtfixup.sql.database.sample import sample_folder
@@ -55,7 +55,7 @@ def pairs_of(schema: Schema, *queries: str) -> list[UsablePair]:
 
 
 def scored(database: OpenedDatabase, pairs: list[UsablePair], *answers: str | None) -> PairScores:
-    return PairJudge(database, pairs, show_progress=False).score(cast(SqlParser, Told(*answers)), "")
+    return PairJudge(database, pairs, show_progress=False).score(cast(TextToSql, Told(*answers)), "")
 
 
 def test_rows_and_queries_are_judged_apart(harbours: OpenedDatabase) -> None:
@@ -145,8 +145,8 @@ def test_what_was_run_is_not_run_again(harbours: OpenedDatabase, monkeypatch: py
     monkeypatch.setattr(pair_scores, "run_supervised", counting)
     sql = "SELECT name FROM harbour"
     judge = PairJudge(harbours, pairs_of(harbours.schema, sql, sql), show_progress=False)
-    first = judge.score(cast(SqlParser, Told(sql, sql)), "")
-    second = judge.score(cast(SqlParser, Told(sql, "SELECT city FROM harbour")), "")
+    first = judge.score(cast(TextToSql, Told(sql, sql)), "")
+    second = judge.score(cast(TextToSql, Told(sql, "SELECT city FROM harbour")), "")
     assert counts == [1, 1]
     assert (first.execution, second.execution) == (100.0, 50.0)
 
@@ -171,7 +171,7 @@ def test_a_table_that_changes_meanwhile_is_noticed(harbours: OpenedDatabase) -> 
     judge = PairJudge(harbours, pairs_of(harbours.schema, sql), show_progress=False)
     run_script(f"sqlite:///{harbours.location}", "ALTER TABLE harbour ADD COLUMN depth REAL")
     with pytest.raises(SchemaError, match="changed meanwhile"):
-        judge.score(cast(SqlParser, Told(sql)), "")
+        judge.score(cast(TextToSql, Told(sql)), "")
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import torch
 
 from dtfixup.errors import CheckpointError, ConfigError, DataError, SchemaError
 from dtfixup.files import read_json
-from dtfixup.sql.ask.parser import SqlParser
+from dtfixup.sql.ask.parser import TextToSql
 from dtfixup.sql.evaluation.execution_accuracy import ExecutionVerdict, Outcome
 from dtfixup.sql.finetune import pair_scores
 from dtfixup.sql.finetune import run as sql_finetune
@@ -39,7 +39,7 @@ def in_short() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pair_scores, "run_supervised", inline)
-        patch.setattr(SqlParser, "steps", 12)
+        patch.setattr(TextToSql, "steps", 12)
         yield
 
 
@@ -59,7 +59,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The model that all runs begin with; its file says when it is sure."""
-    encoder = SqlParser.load(tiny_run()).trained.encoder
+    encoder = TextToSql.load(tiny_run()).trained.encoder
     (folder := tmp_path_factory.mktemp("base") / "run").mkdir()
     return save_run(folder, tiny_model(), encoder, sure_above=0.25)
 
@@ -120,7 +120,7 @@ def test_before_and_after_are_shares_of_the_same_pairs(
 
 def test_the_folder_is_a_model_to_ask(better: tuple[FinetuneRun, Path], data: Path) -> None:
     _, out = better
-    parser = SqlParser.load(out)
+    parser = TextToSql.load(out)
     held_out = read_lines(out / "held_out.jsonl")
     for row in held_out[:3]:
         assert parser.ask(row["question"], data / "harbours.sqlite", beam=2).sql == row["after"]["sql"] == row["sql"]
@@ -171,7 +171,7 @@ def test_a_model_that_is_not_better_is_not_kept(data: Path, base: Path, tmp_path
     assert not run.kept_tuned
     kept, tuned = (tmp_path / "out" / name for name in ("last.safetensors", "tuned.safetensors"))
     assert kept.read_bytes() == (base / "last.safetensors").read_bytes()
-    assert SqlParser.load(tuned).sure_above == 0.25
+    assert TextToSql.load(tuned).sure_above == 0.25
     assert any(not torch.equal(tensor, read_tensors(kept)[0][name]) for name, tensor in read_tensors(tuned)[0].items())
     assert read_json(tmp_path / "out" / "result.json")["metrics"]["kept_tuned"] == 0.0
 
@@ -261,7 +261,7 @@ def test_other_pairs_or_another_model_are_no_resumption(data: Path, base: Path, 
     model = tiny_model()
     with torch.no_grad():
         next(model.decoder.parameters()).add_(0.1)
-    save_run(other, model, SqlParser.load(base).trained.encoder)
+    save_run(other, model, TextToSql.load(base).trained.encoder)
     with pytest.raises(CheckpointError, match=r"finetune\.from was"):
         start(data, other, out, resume=True)
 

@@ -11,7 +11,7 @@ import torch
 from dtfixup.encoders import Tokenizer, load_tokenizer
 from dtfixup.errors import ConfigError
 from dtfixup.sql.ask.opened import OpenedDatabase
-from dtfixup.sql.ask.parser import SqlParser
+from dtfixup.sql.ask.parser import TextToSql
 from dtfixup.sql.database.content import open_content
 from dtfixup.sql.database.dataset import Example
 from dtfixup.sql.evaluation.execution_accuracy import Outcome
@@ -188,7 +188,7 @@ def test_a_database_on_a_server_gives_the_same_dataset(
             tree = SimpleNamespace(tree=next(pair.tree for pair in split.held_out if pair.question == question))
             return SimpleNamespace(sql=next(answers), alternatives=[tree], schema=database.schema)
 
-    found = PairJudge(served, split.held_out, show_progress=False).score(cast(SqlParser, Knowing()), "")
+    found = PairJudge(served, split.held_out, show_progress=False).score(cast(TextToSql, Knowing()), "")
     assert found.exact == 100.0
     assert found.right == 90.0
     assert found.pairs[-1].execution.outcome is Outcome.PREDICTION_FAILED

@@ -15,7 +15,7 @@ from torch import Tensor
 from dtfixup.cli.main import main
 from dtfixup.encoders.load import minilm_path
 from dtfixup.errors import CheckpointError, ConfigError, DataError
-from dtfixup.sql.ask.parser import SqlParser
+from dtfixup.sql.ask.parser import TextToSql
 from dtfixup.sql.database.dataset import open_dataset
 from dtfixup.sql.database.sample import sample_folder
 from dtfixup.sql.model.model import SqlSpModel
@@ -64,7 +64,7 @@ def result_file(folder: Path, **changes: Any) -> Path:
 def test_a_packed_model_answers_as_the_run_does(keep: Storage, tmp_path: Path) -> None:
     done = pack_model(tiny_run(), tmp_path / "packed.safetensors", keep=keep)
     ferry = open_dataset(sample_folder()).database_file("river_ferry")
-    answers = [SqlParser.load(path).ask(QUESTION, ferry) for path in (tiny_run(), done.path)]
+    answers = [TextToSql.load(path).ask(QUESTION, ferry) for path in (tiny_run(), done.path)]
     assert answers[0].alternatives
     assert answers[0].alternatives[0].sql == answers[1].alternatives[0].sql
     scores = [answer.alternatives[0].score for answer in answers]
@@ -140,7 +140,7 @@ def test_accuracy_and_threshold_go_into_the_file(tmp_path: Path) -> None:
         "metrics": {"dev_exact": 71.5, "dev_exact_easy": 90.1},
     }
     assert done.result_checked is False, "the file does not name a seed"
-    assert SqlParser.load(done.path).sure_above == 0.7
+    assert TextToSql.load(done.path).sure_above == 0.7
     assert content["fingerprint"] == read_content(tiny_run() / "last.safetensors")["fingerprint"]
 
 

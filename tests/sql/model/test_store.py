@@ -9,7 +9,7 @@ import torch
 
 from dtfixup.errors import CheckpointError
 from dtfixup.sql.ask import parser as parser_module
-from dtfixup.sql.ask.parser import SHIPPED, SqlParser, default_model
+from dtfixup.sql.ask.parser import SHIPPED, TextToSql, default_model
 from dtfixup.sql.grammar.rules import sql_grammar
 from dtfixup.sql.model import store
 from dtfixup.sql.model.store import load_model, vocabulary_sha256
@@ -77,7 +77,7 @@ def test_another_encoder_is_refused() -> None:
 def test_another_tokenizer_is_refused(tmp_path: Path) -> None:
     made_of = load_model(tiny_run()).content["fingerprint"]
     with pytest.raises(CheckpointError, match="was trained with another tokenizer than"):
-        SqlParser.load(changed(tmp_path, fingerprint={**made_of, "tokenizer": "0" * 64}))
+        TextToSql.load(changed(tmp_path, fingerprint={**made_of, "tokenizer": "0" * 64}))
 
 
 def test_files_that_hold_no_model_say_so(tmp_path: Path) -> None:
@@ -88,13 +88,13 @@ def test_files_that_hold_no_model_say_so(tmp_path: Path) -> None:
 
 def test_the_shipped_model_is_the_one_in_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parser_module, "files", lambda package: tmp_path)
-    for use in (default_model, SqlParser.load):
+    for use in (default_model, TextToSql.load):
         with pytest.raises(CheckpointError, match=rf"sql/shipped/{SHIPPED} is missing.*train.*--model runs/first"):
             use()
     (tmp_path / "shipped").mkdir()
     (tmp_path / "shipped" / SHIPPED).write_bytes((tiny_run() / "last.safetensors").read_bytes())
     assert default_model() == tmp_path / "shipped" / SHIPPED
-    assert SqlParser.load().trained.encoder == tiny_parser().trained.encoder
+    assert TextToSql.load().trained.encoder == tiny_parser().trained.encoder
 
 
 def test_a_file_of_another_model_is_refused(tmp_path: Path) -> None:

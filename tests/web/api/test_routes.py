@@ -16,7 +16,7 @@ from httpx import Response
 from hypothesis import HealthCheck, given, settings
 from schemathesis import GenerationMode
 
-from dtfixup.sql.ask.parser import SqlParser
+from dtfixup.sql.ask.parser import TextToSql
 from dtfixup.sql.execution.guarded import Rows, open_guarded
 from dtfixup.web.api import desk
 from dtfixup.web.api.routes import PREFIX
@@ -191,7 +191,7 @@ def test_a_locked_database(faulty: tuple[TestClient, Path]) -> None:
 def test_two_thousand_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tables = [f"CREATE TABLE t{t} ({', '.join(f'c{t}_{c} TEXT' for c in range(100))});" for t in range(20)]
     path = make_shop(tmp_path / "wide.sqlite", "".join(tables))
-    small = SqlParser.load(tiny_run())
+    small = TextToSql.load(tiny_run())
     monkeypatch.setattr(small, "steps", 6)
     site = build_site(small, catalogue_of({"wide": path}), Settings(ask_deadline=60.0))
     with TestClient(site.app, base_url="http://127.0.0.1") as client:

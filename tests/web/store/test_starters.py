@@ -4,7 +4,7 @@ import pytest
 
 from dtfixup.files import read_json
 from dtfixup.sql.ask.answers import Verdict
-from dtfixup.sql.ask.parser import SqlParser
+from dtfixup.sql.ask.parser import TextToSql
 from dtfixup.sql.database.sample import sample_folder
 from dtfixup.sql.execution.run import run_query
 from dtfixup.web.store.catalogue import open_catalogue
@@ -12,8 +12,8 @@ from dtfixup.web.store.starters import STARTERS
 
 
 @pytest.fixture(scope="module")
-def parser() -> SqlParser:
-    return SqlParser.load()
+def parser() -> TextToSql:
+    return TextToSql.load()
 
 
 def test_every_sample_has_four() -> None:
@@ -30,7 +30,7 @@ def test_none_is_of_the_acceptance_set() -> None:
 
 
 @pytest.mark.parametrize("name", STARTERS)
-def test_each_is_answered_surely_and_has_rows(name: str, parser: SqlParser) -> None:
+def test_each_is_answered_surely_and_has_rows(name: str, parser: TextToSql) -> None:
     database = open_catalogue().find(name).database
     for question in STARTERS[name]:
         answer = parser.ask(question, database)

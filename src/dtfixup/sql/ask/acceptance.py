@@ -25,7 +25,7 @@ from dtfixup.errors import GuardError
 from dtfixup.provenance import provenance
 from dtfixup.sql.ask.answers import Verdict as Worth
 from dtfixup.sql.ask.opened import OpenedDatabase
-from dtfixup.sql.ask.parser import SqlParser, default_model
+from dtfixup.sql.ask.parser import TextToSql, default_model
 from dtfixup.sql.database.dataset import Dataset, Example, open_dataset
 from dtfixup.sql.database.sample import sample_folder
 from dtfixup.sql.evaluation.evaluate import ALL
@@ -227,7 +227,7 @@ def ask_all(
 
 
 def _ask(model: str, beam: int, task: tuple[str, Path]) -> Reply:
-    """In a worker: one question through `SqlParser`, and its query run as `--run` does."""
+    """In a worker: one question through `TextToSql`, and its query run as `--run` does."""
     question, file = task
     answer = _parser(model).ask(question, _database(file), beam)
     if answer.sql is None:
@@ -241,9 +241,9 @@ def _ask(model: str, beam: int, task: tuple[str, Path]) -> Reply:
 
 
 @lru_cache(maxsize=1)
-def _parser(model: str) -> SqlParser:
+def _parser(model: str) -> TextToSql:
     torch.set_num_threads(1)  # the other cores have workers of their own
-    return SqlParser.load(model)
+    return TextToSql.load(model)
 
 
 @lru_cache(maxsize=16)

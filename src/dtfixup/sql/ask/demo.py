@@ -15,7 +15,7 @@ from rich.text import Text
 from dtfixup.errors import GuardError
 from dtfixup.sql.ask.acceptance import Acceptance, accept
 from dtfixup.sql.ask.opened import OpenedDatabase
-from dtfixup.sql.ask.parser import SqlParser, default_model
+from dtfixup.sql.ask.parser import TextToSql, default_model
 from dtfixup.sql.ask.view import remark, rows_table, sql_view
 from dtfixup.sql.database.dataset import open_dataset
 from dtfixup.sql.database.sample import sample_folder
@@ -39,7 +39,7 @@ def show_ask_demo(model: str | Path | None, console: Console) -> Acceptance:
     file = Path(default_model() if model is None else model)
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as in `dtfixup sql ask`: two threads gain nothing here
     torch.set_num_threads(1)
-    parser, dataset = SqlParser.load(file), open_dataset(sample_folder())
+    parser, dataset = TextToSql.load(file), open_dataset(sample_folder())
     opened: dict[str, OpenedDatabase] = {}
     for database, question in QUESTIONS:
         if database not in opened:
@@ -55,7 +55,7 @@ def show_ask_demo(model: str | Path | None, console: Console) -> Acceptance:
     return found
 
 
-def _show_answer(parser: SqlParser, database: OpenedDatabase, name: str, question: str, console: Console) -> None:
+def _show_answer(parser: TextToSql, database: OpenedDatabase, name: str, question: str, console: Console) -> None:
     answer = parser.ask(question, database)
     console.print(Text.assemble((question, "bold"), (f"  {name}, {1000 * answer.timing.total:.0f} ms", "dim")))
     if (sentence := remark(answer, parser.sure_above, list_follows=False)) is not None:

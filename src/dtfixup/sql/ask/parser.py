@@ -3,7 +3,7 @@
 In: a model, a question, a database. Out: `Answer`. Words are linked, the model is run and queries are written by the
 code that `dtfixup sql prepare` and `dtfixup sql predict` use, on a dataset of one question.
 
->>> parser = SqlParser.load("runs/first")  # doctest: +SKIP
+>>> parser = TextToSql.load("runs/first")  # doctest: +SKIP
 >>> shop = open_database("postgresql://reader@localhost/shop")  # doctest: +SKIP
 >>> parser.ask("Which pets are older than 3?", shop).sql  # doctest: +SKIP
 'SELECT "name" FROM "pets" WHERE "age" > 3'
@@ -43,7 +43,7 @@ from dtfixup.sql.model.prepared import Prepared
 from dtfixup.sql.model.store import TrainedModel, load_model
 from dtfixup.sql.preparation.assembly import assemble_question
 
-__all__ = ["MOST_CHARACTERS", "Answer", "SqlParser", "Verdict", "default_model", "open_database"]
+__all__ = ["MOST_CHARACTERS", "Answer", "TextToSql", "Verdict", "default_model", "open_database"]
 
 MOST_CHARACTERS = 2000
 """The longest question."""
@@ -71,7 +71,7 @@ def open_database(
     return OpenedDatabase(database, schema=schema, names=names, namespace=namespace)
 
 
-class SqlParser:
+class TextToSql:
     """A trained model that turns questions into SQL; one may serve several threads."""
 
     steps: int = STEP_LIMIT
@@ -88,7 +88,7 @@ class SqlParser:
         }
 
     @classmethod
-    def load(cls, path_or_name: str | Path | None = None, device: torch.device | str = "cpu") -> "SqlParser":
+    def load(cls, path_or_name: str | Path | None = None, device: torch.device | str = "cpu") -> "TextToSql":
         """The model of a finished run by its folder, or of a file of weights; `default_model` where none is named."""
         path = default_model() if path_or_name is None else path_or_name
         trained = load_model(path, device)

@@ -1,9 +1,10 @@
 """A query as a person writes it for a server → the same query without what only that server asks for.
 
-In: SQL of a user, in the dialect of the database. Out: SQL of the same dialect that `SqlReader` reads where the grammar
-can say it. Left out is what `dialects/translate.py` puts back: ILIKE, casts to text before LIKE and to fractions before AVG or a
-division, typed dates, a guard against division by 0, where NULL is sorted, and the namespace that names are looked up
-in anyway. Nothing else is changed: a cast that rounds says something, and stays for the reader to refuse.
+In: SQL of a user, in the dialect of the database. Out: SQL of the same dialect that `SqlReader` reads where the
+grammar can say it. Left out is what `dialects/translate.py` puts back: ILIKE, casts to text before LIKE and to
+fractions before AVG or a division, typed dates, a guard against division by 0, where NULL is sorted, and the
+namespace that names are looked up in anyway. Nothing else is changed: a cast that rounds says something, and stays
+for the reader to refuse.
 """
 
 import sqlglot

@@ -1,7 +1,7 @@
 """What the parts of a query are: which column of the schema, of which type, whether whole numbers.
 
-In: sqlglot's tree of a query that `SqlWriter` wrote. Out: answers for `dialects/translate.py`. Columns and whole numbers are
-looked up once, before anything is moved or replaced, and remembered in the nodes.
+In: sqlglot's tree of a query that `SqlWriter` wrote. Out: answers for `dialects/translate.py`. Columns and whole
+numbers are looked up once, before anything is moved or replaced, and remembered in the nodes.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,8 @@
 """What guarded connections of every kind share: their limits, what they return, how they fail.
 
 In: a statement and its literals. Out: `Rows`, or a `GuardError` that says what was refused or stopped.
-`execution/sqlite.py`, `execution/postgresql.py` and `execution/mariadb.py` fill in how each database is held to reading.
+`execution/sqlite.py`, `execution/postgresql.py` and `execution/mariadb.py` fill in how each database is held to
+reading.
 """
 
 import math

@@ -18,7 +18,7 @@ from rich.progress import track
 
 from dtfixup.errors import SchemaError, SqlError
 from dtfixup.sql.ask.opened import OpenedDatabase
-from dtfixup.sql.ask.parser import SqlParser
+from dtfixup.sql.ask.parser import TextToSql
 from dtfixup.sql.database.connections import sqlite_path
 from dtfixup.sql.database.schema import Schema
 from dtfixup.sql.evaluation.execution_accuracy import (
@@ -134,7 +134,7 @@ class PairJudge:
         self._schema, self._show_progress = database.schema, show_progress
         self._known: dict[tuple[str, str], ExecutionVerdict] = {}
 
-    def score(self, parser: SqlParser, title: str) -> PairScores:
+    def score(self, parser: TextToSql, title: str) -> PairScores:
         """Ask every question, and judge the answers; `title` is what the progress bar says."""
         answers = [self._answer(parser, pair) for pair in self._shown(title)]
         tasks = [(pair.sql, sql or "") for pair, (sql, _) in zip(self._pairs, answers, strict=True)]
@@ -154,7 +154,7 @@ class PairJudge:
     def _shown(self, title: str) -> Iterator[UsablePair]:
         yield from track(self._pairs, title, transient=True, disable=not self._show_progress)
 
-    def _answer(self, parser: SqlParser, pair: UsablePair) -> tuple[str | None, Node | None]:
+    def _answer(self, parser: TextToSql, pair: UsablePair) -> tuple[str | None, Node | None]:
         answer = parser.ask(pair.question, self._database, self._beam)
         if answer.schema != self._schema:
             raise SchemaError(f"the tables of {self._database.shown} changed meanwhile: start again")

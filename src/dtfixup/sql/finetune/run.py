@@ -21,7 +21,7 @@ from dtfixup.errors import CheckpointError, ConfigError
 from dtfixup.files import write_atomically, write_json
 from dtfixup.provenance import RESULT, begin, finish_run, fit_metrics
 from dtfixup.sql.ask.opened import OpenedDatabase
-from dtfixup.sql.ask.parser import MOST_CHARACTERS, SqlParser, default_model
+from dtfixup.sql.ask.parser import MOST_CHARACTERS, TextToSql, default_model
 from dtfixup.sql.finetune.pair_files import read_pair_file
 from dtfixup.sql.finetune.pair_scores import PairJudge, PairScores, counted_alike
 from dtfixup.sql.finetune.pairs import Fault, Pairs, SplitPairs, check_pairs, link_pairs, split_pairs
@@ -55,7 +55,7 @@ class Finetuning:
     database: OpenedDatabase
     weights: Path
     """The file of the model to go on from."""
-    parser: SqlParser
+    parser: TextToSql
     """Of that model."""
     pairs: Pairs
     split: SplitPairs
@@ -107,7 +107,7 @@ def open_finetuning(
     schema = opened.schema  # a database that cannot be read is told of before the model is loaded
     weights = weights_file(default_model() if model is None else model)
     fabric = launch()
-    parser = SqlParser.load(weights, fabric.device)
+    parser = TextToSql.load(weights, fabric.device)
     trained = parser.trained
     tokenizer = load_tokenizer(trained.encoder)
     config = replace(config or FinetuneConfig(), encoder=trained.encoder)
@@ -208,7 +208,7 @@ def _require_free(folder: Path, weights: Path, *, resume: bool) -> None:
 
 
 def _question_problem(question: str, tokenizer: Tokenizer, most: int) -> str | None:
-    """Why `SqlParser.ask` would not take a question."""
+    """Why `TextToSql.ask` would not take a question."""
     if len(question) > MOST_CHARACTERS:
         return f"it has {len(question):,} characters, and {MOST_CHARACTERS:,} are read"
     try:

@@ -1,7 +1,7 @@
 """A query as the grammar knows it: a tree of rules whose leaves are columns and literals.
 
-`grammar/reader.py` makes trees from SQL text, `grammar/writer.py` makes text from trees, `transitions.py` turns them into
-actions and back. Here are the nodes, and what a query says about its own tables.
+`grammar/reader.py` makes trees from SQL text, `grammar/writer.py` makes text from trees, `transitions.py` turns them
+into actions and back. Here are the nodes, and what a query says about its own tables.
 """
 
 import re

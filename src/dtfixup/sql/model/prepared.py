@@ -1,8 +1,8 @@
 """The prepared dataset: everything a training run reads, in one memory-mapped file of arrays and a JSON index.
 
-Out of `prepare.py`, into `model/batches.py`; needs no parser, so that a bare GPU box can read it. `arrays.safetensors` holds
-flat arrays; where rows differ in length, `x.start` says where each row of `x` begins. `tables.json` holds the schemas,
-`index.json` the rest.
+Out of `prepare.py`, into `model/batches.py`; needs no parser, so that a bare GPU box can read it.
+`arrays.safetensors` holds flat arrays; where rows differ in length, `x.start` says where each row of `x` begins.
+`tables.json` holds the schemas, `index.json` the rest.
 
 Databases (D): `columns.start`, `column.table`, `column.kind`; items are a database's columns, then its tables:
 `items.start`, `item_tokens.start`, `item_token.id`, `item_token.word`; `relations.start`, `relation`.

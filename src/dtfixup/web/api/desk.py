@@ -15,7 +15,7 @@ import torch
 
 from dtfixup.errors import BusyError, ClosingError, LateError, SchemaError
 from dtfixup.sql.ask.opened import OpenedDatabase, Reading
-from dtfixup.sql.ask.parser import Answer, SqlParser
+from dtfixup.sql.ask.parser import Answer, TextToSql
 from dtfixup.sql.database.connections import sqlite_path
 from dtfixup.sql.execution.guard import Rows
 from dtfixup.sql.execution.run import run_query
@@ -73,7 +73,7 @@ def _look_at(outcome: "asyncio.Future[Result]") -> None:
 class Desk:
     """One model, loaded once, for all visitors."""
 
-    def __init__(self, parser: SqlParser, settings: Settings) -> None:
+    def __init__(self, parser: TextToSql, settings: Settings) -> None:
         self.parser, self.settings = parser, settings
         self.asks = Line(settings.workers, settings.waiting, "ask")
         self.runs = Line(settings.workers, settings.waiting, "run")

@@ -1,8 +1,8 @@
 """A split of a dataset → new examples over the same databases, in parallel.
 
-In: a split of a dataset. Out: `Synthetic` examples: `templates/making.py` and `implied_columns.py` take the database out
-of a question and its query, `templates/filling.py` puts another one in. Every example depends on the data, the seed and
-its database alone, so that the same come out whatever the number of workers.
+In: a split of a dataset. Out: `Synthetic` examples: `templates/making.py` and `implied_columns.py` take the database
+out of a question and its query, `templates/filling.py` puts another one in. Every example depends on the data, the
+seed and its database alone, so that the same come out whatever the number of workers.
 """
 
 import random

@@ -1,8 +1,8 @@
 """What a question and its query are without their database: words, slots and needs.
 
-`templates/making.py` makes `Template`s of examples, `templates/filling.py` makes examples of them. A template's question
-is words that any database is asked with and slots for tables, columns and values; its tree's leaves are numbers of the
-columns that fill it; and it says how its tables hang together.
+`templates/making.py` makes `Template`s of examples, `templates/filling.py` makes examples of them. A template's
+question is words that any database is asked with and slots for tables, columns and values; its tree's leaves are
+numbers of the columns that fill it; and it says how its tables hang together.
 """
 
 from collections.abc import Iterator, Sequence

@@ -10,31 +10,30 @@ from pathlib import Path
 
 import pytest
 import torch
+from dtfixup_paper.reproduce import EXPERIMENTS, Sources, cost_of, needs, planned, runs_of
+from dtfixup_paper.runs import sweep as sweep_module
+from dtfixup_paper.runs.run_identity import Settled
+from dtfixup_paper.runs.sweep import read_results
+from dtfixup_paper.tables.cells import Budget, Plan, layers_at, metric_of
+from dtfixup_paper.tables.cost import expected_seconds
+from dtfixup_paper.tables.smoke import ENCODER, small_encoder, small_reclor, small_spider
+from dtfixup_paper.tables.spider_errors import read_errors
 
 from dtfixup.cli.main import _spelled_out, main
 from dtfixup.cli.options import without_paths
 from dtfixup.encoders import encoder_sha256
 from dtfixup.errors import ConfigError
-from dtfixup_paper.runs import sweep as sweep_module
-from dtfixup_paper.tables.cells import Budget, Plan, layers_at, metric_of
-from dtfixup_paper.tables.cost import expected_seconds
-from dtfixup_paper.runs.reproduce import EXPERIMENTS, Sources, cost_of, needs, planned, runs_of
-from dtfixup_paper.runs.run_identity import Settled
-from dtfixup_paper.tables.smoke import ENCODER, small_encoder, small_reclor, small_spider
-from dtfixup_paper.tables.spider_errors import read_errors
-from dtfixup_paper.runs.sweep import read_results
 from dtfixup.files import read_json
 from dtfixup.reading.examples import read_data
 from dtfixup.reading.presets import ReadingRunConfig
 from dtfixup.sql.database.dataset import open_dataset
-from dtfixup.sql.model.config import SqlSpConfig
 from dtfixup.sql.database.sample import sample_folder
+from dtfixup.sql.model.config import SqlSpConfig
 from dtfixup.training.config import from_json, to_json
-
 from tests.reading.tiny_reading import made_up
 from tests.sql.tiny_model import prepared_sample
 
-RESULTS = Path(__file__).parents[3] / "results"
+RESULTS = Path(__file__).parents[2] / "results"
 NAMES = {
     "spider-main", "spider-hardness", "reclor-main", "spider-depth", "reclor-depth", "spider-curves", "spider-batch",
     "spider-errors", "init-peers", "mu-choice", "limits", "spider-tune", "reclor-tune",

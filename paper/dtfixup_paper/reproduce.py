@@ -16,26 +16,26 @@ from rich import get_console
 
 from dtfixup.encoders import encoder_sha256
 from dtfixup.errors import ConfigError
+from dtfixup.reading.train import ReadingSource
+from dtfixup.sql.model.config import SqlSpConfig
+from dtfixup.sql.model.prepared import open_prepared
+from dtfixup_paper.runs.run_identity import SETTLED, Content, Settled, State, device_seconds, encoder_name, known_by
+from dtfixup_paper.runs.runs import Run
+from dtfixup_paper.runs.sweep import Outcome, read_results
 from dtfixup_paper.tables.cells import Budget, Cell, Experiment, Plan, RunConfig, metric_of
 from dtfixup_paper.tables.cost import expected_seconds
 from dtfixup_paper.tables.init_peers import PEERS
 from dtfixup_paper.tables.limits import LIMITS
 from dtfixup_paper.tables.mu_choice import MU
-from dtfixup.reading.train import ReadingSource
 from dtfixup_paper.tables.reclor import TrainReading
 from dtfixup_paper.tables.reclor_cells import RECLOR_DEPTH, RECLOR_MAIN, RECLOR_TUNE
-from dtfixup_paper.runs.run_identity import SETTLED, Content, Settled, State, device_seconds, encoder_name, known_by
-from dtfixup_paper.runs.runs import Run
 from dtfixup_paper.tables.spider import TrainSpider, is_usual
 from dtfixup_paper.tables.spider_batch import BATCH
 from dtfixup_paper.tables.spider_curves import FIGURE
 from dtfixup_paper.tables.spider_depth import DEPTH, ERRORS
 from dtfixup_paper.tables.spider_main import HARDNESS, MAIN
 from dtfixup_paper.tables.spider_tune import TUNE
-from dtfixup_paper.runs.sweep import Outcome, read_results
 from dtfixup_paper.tables.tuning import plan_of, told, winners
-from dtfixup.sql.model.prepared import open_prepared
-from dtfixup.sql.model.config import SqlSpConfig
 
 EVERYTHING, TUNING = "all", "tune"
 _ORDER = (

@@ -6,12 +6,12 @@ import sys
 from pathlib import Path
 
 import pytest
-
 from dtfixup_paper.tables.smoke import small_encoder, small_reclor, small_spider
+
 from dtfixup.files import read_json
 from dtfixup.sql.preparation.prepare import prepare
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 MISSING = ("gradio", "jsonargparse", "rapidfuzz", "ray", "simplemma", "sqlalchemy", "sqlglot")
 REFUSING = f"""
 import sys

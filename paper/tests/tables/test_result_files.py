@@ -6,13 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from dtfixup_paper.tables.result_files import read_results
 
 from dtfixup.errors import DataError
-from dtfixup_paper.runs.result_files import read_results
 from dtfixup.files import read_json
 from dtfixup.sql.model.config import SqlSpConfig
 from dtfixup.training.config import from_json, to_json
-
 from paper.tests.made_up_results import cell, reading_config, sql_config, write_result
 
 RESULTS = Path(__file__).parents[3] / "results"

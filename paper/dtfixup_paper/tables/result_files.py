@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar, get_args
 
 from dtfixup.errors import DataError
-from dtfixup_paper.tables.cells import Cell, RunConfig, metric_of
+from dtfixup.files import read_json
 from dtfixup_paper.runs.run_identity import (
     SETTLED,
     Settled,
@@ -22,7 +22,7 @@ from dtfixup_paper.runs.run_identity import (
     read_config,
     state_of,
 )
-from dtfixup.files import read_json
+from dtfixup_paper.tables.cells import Cell, RunConfig, metric_of
 
 Config = TypeVar("Config", bound=RunConfig)
 
