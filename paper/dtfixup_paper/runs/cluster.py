@@ -19,10 +19,10 @@ from typing import Any
 from rich.console import Console
 
 from dtfixup.errors import ConfigError
+from dtfixup.files import read_json
 from dtfixup_paper.runs.run_identity import Settled, State, state_of
 from dtfixup_paper.runs.runs import Run, train_one, write_lost
 from dtfixup_paper.runs.sweep import Outcome, Sweep, open_sweep, read_results
-from dtfixup.files import read_json
 
 _STORAGE = "ray"  # folder of Ray's own files, in that of the work
 _HOST_AND_PORT = re.compile(r"(?:ray://)?(?P<host>[^:/]+):(?P<port>\d+)")

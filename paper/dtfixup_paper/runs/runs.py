@@ -20,11 +20,11 @@ from typing import Any
 import torch
 
 from dtfixup.errors import DivergedError, TrainingError
-from dtfixup.provenance import begin, commit, hardware
-from dtfixup_paper.runs.run_identity import SETTLED, Content, State, run_key, state_of
 from dtfixup.files import read_json, write_json
+from dtfixup.provenance import begin, commit, hardware
 from dtfixup.training.checkpoint import Checkpoints
 from dtfixup.training.config import to_json
+from dtfixup_paper.runs.run_identity import SETTLED, Content, State, run_key, state_of
 
 _STARTED = "sweep.json"  # in a run's folder: whose it is
 

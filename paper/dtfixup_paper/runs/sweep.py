@@ -25,8 +25,10 @@ from rich.live import Live
 from rich.table import Table
 
 from dtfixup.errors import ConfigError
-from dtfixup_paper.runs.mps import mps_daemon
+from dtfixup.files import read_json
 from dtfixup.provenance import begin
+from dtfixup.training.signals import StopSignals
+from dtfixup_paper.runs.mps import mps_daemon
 from dtfixup_paper.runs.run_identity import (
     SETTLED,
     Content,
@@ -39,8 +41,6 @@ from dtfixup_paper.runs.run_identity import (
 )
 from dtfixup_paper.runs.runs import Run, train_one, write_lost
 from dtfixup_paper.runs.workers import Crew, Lost
-from dtfixup.files import read_json
-from dtfixup.training.signals import StopSignals
 
 __all__ = [
     "SETTLED",

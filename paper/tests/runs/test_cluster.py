@@ -13,13 +13,12 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from dtfixup_paper.runs.cluster import run_on_ray
+from dtfixup_paper.runs.sweep import Outcome, Run, State, read_sweep, run_sweep
 from rich.console import Console
 
 from dtfixup.errors import ConfigError
-from dtfixup_paper.runs.cluster import run_on_ray
-from dtfixup_paper.runs.sweep import Outcome, Run, State, read_sweep, run_sweep
 from dtfixup.files import read_json
-
 from paper.tests import noted_runs
 
 HERE = Path(__file__).parent

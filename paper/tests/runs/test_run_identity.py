@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from dtfixup_paper.runs.run_identity import Settled, State, find_result, known_by, run_key, same_run
+
 from dtfixup.files import read_json
 from dtfixup.fixup import MuChoice
 from dtfixup.reading.presets import ReadingRunConfig

@@ -13,16 +13,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from dtfixup_paper.runs.runs import write_lost
+from dtfixup_paper.runs.sweep import Outcome, Run, State, read_sweep, run_sweep, sweep_table
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
 from dtfixup.errors import ConfigError, DivergedError, TrainingError
-from dtfixup_paper.runs.runs import write_lost
-from dtfixup_paper.runs.sweep import Outcome, Run, State, read_sweep, run_sweep, sweep_table
 from dtfixup.files import read_json, write_json
 from dtfixup.reading.presets import smoke
-
 from paper.tests.noted_runs import Toy, Trained, fail, result, sweep
 
 

@@ -14,12 +14,11 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from dtfixup_paper.runs.sweep import Outcome, Run, State, Sweep, read_sweep, run_sweep
 from rich.console import Console
 
 from dtfixup.errors import ConfigError, WorkerStartError
-from dtfixup_paper.runs.sweep import Outcome, Run, State, Sweep, read_sweep, run_sweep
 from dtfixup.files import read_json
-
 from paper.tests import noted_runs
 
 HERE = Path(__file__).parents[1]

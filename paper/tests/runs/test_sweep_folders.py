@@ -4,12 +4,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from dtfixup_paper.runs.sweep import State, read_sweep
 
 from dtfixup.errors import CheckpointError, ConfigError, DivergedError, TrainingError
-from dtfixup_paper.runs.sweep import State, read_sweep
 from dtfixup.files import read_json
 from dtfixup.training.checkpoint import Checkpoints
-
 from paper.tests.noted_runs import Trained, fail, result, sweep
 
 
