@@ -1,8 +1,34 @@
 """Every error a user can meet. Each message says what was wrong and what to do about it."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 
 class DtFixupError(Exception):
     """Base of all errors raised on purpose by this package."""
+
+
+class MissingExtraError(DtFixupError, ImportError):
+    """A package of an optional extra is not installed."""
+
+
+@contextmanager
+def needs_extra(extra: str, purpose: str) -> Iterator[None]:
+    """Import packages of an optional extra: where one is missing, the error names the install line.
+
+    >>> with needs_extra("plot", "pictures"):
+    ...     import no_such_package
+    Traceback (most recent call last):
+    dtfixup.errors.MissingExtraError: no_such_package is needed for pictures: pip install 'dtfixup[plot]'
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package in ("", "dtfixup"):
+            raise
+        message = f"{package} is needed for {purpose}: pip install 'dtfixup[{extra}]'"
+        raise MissingExtraError(message, name=error.name) from error
 
 
 class InputNormError(DtFixupError, ValueError):
@@ -98,7 +124,7 @@ class UploadError(ServeError):
 
 
 class BusyError(ServeError):
-    """As many requests are waiting as may."""
+    """The request queue is full."""
 
 
 class ClosingError(ServeError):
