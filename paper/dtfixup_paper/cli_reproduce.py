@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from rich.console import Console
 from rich.table import Table
 
-from dtfixup.cli.options import POOL, exit_if_failed, exit_if_stopped, open_data, this_command
+from dtfixup.cli.options import POOL, exit_if_failed, exit_if_stopped, this_command
 from dtfixup.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -160,10 +160,11 @@ def _sources(
             raise ConfigError(f"{', '.join(names)}: give {option}, {what}")
     if not on_spider or data is None:
         return Sources(reclor=reclor, encoder=encoder), None
+    from dtfixup.sql.preparation.splits import open_or_prepare
     from dtfixup_paper.tables.spider import base
 
     pool = POOL if budget is Budget.GPU else 0  # the same data for all experiments of a budget, so that they share runs
-    prepared = open_data(data, encoder or base(budget).encoder, ["train", "dev"], synthetic=pool)
+    prepared = open_or_prepare(data, encoder or base(budget).encoder, ["train", "dev"], synthetic=pool)
     return Sources(prepared.folder, reclor, encoder), None if prepared.folder == data else data
 
 

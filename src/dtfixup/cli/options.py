@@ -4,17 +4,13 @@ import shlex
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import yaml
 from rich.console import Console
 
-from dtfixup.errors import ConfigError, DataError
-from dtfixup.files import cache_folder, read_json, write_json
-
-if TYPE_CHECKING:
-    from dtfixup.sql.model.predictions import Prediction
-    from dtfixup.sql.model.prepared import Prepared
+from dtfixup.errors import ConfigError
+from dtfixup.files import read_json, write_json
 
 ConfigT = TypeVar("ConfigT")
 POOL = 40_000
@@ -102,56 +98,3 @@ def without_paths(arguments: list[str]) -> list[str]:
         elif option in hidden and place + 1 < len(arguments):
             shown[place + 1] = hidden[option]
     return shown
-
-
-def open_data(data: Path, encoder: str, splits: list[str], *, synthetic: int = 0) -> Any:
-    """A prepared dataset: the folder itself, or one in the cache that is made of it."""
-    import hashlib
-
-    from dtfixup.encoders import load_tokenizer
-    from dtfixup.sql.model.prepared import INDEX, open_prepared
-    from dtfixup.sql.preparation.prepare import prepare
-
-    if (data / INDEX).is_file():
-        prepared = open_prepared(data)
-        if prepared.index["encoder"]["tokenizer_sha256"] != load_tokenizer(encoder).sha256:
-            made_for = prepared.index["encoder"]["name"]
-            raise DataError(
-                f"{data} was prepared for {made_for}, which cuts words otherwise than {encoder}: prepare it for that, "
-                "or give the Spider folder itself"
-            )
-        for split in splits:
-            prepared.split(split)
-        return prepared
-    if not (data / "tables.json").is_file():
-        raise DataError(f"{data} is neither a folder in Spider's layout, with tables.json, nor a prepared dataset")
-    named = f"{data.resolve()}\0{encoder}\0{','.join(splits)}\0{synthetic}"
-    key = hashlib.sha256(named.encode()).hexdigest()[:16]
-    folder = cache_folder() / "prepared" / key
-    prepare(data, folder, encoder=encoder, splits=splits, synthetic=synthetic)
-    return open_prepared(folder)
-
-
-class Answered(NamedTuple):
-    """What a model answers, example by example."""
-
-    prepared: "Prepared"
-    examples: list[int]
-    beams: list[list["Prediction"]]
-
-
-def answer_split(model: Path, data: Path, split: str, beam: int) -> Answered:
-    """Have a model write queries for every question of a split."""
-    import numpy as np
-    import torch
-
-    from dtfixup.sql.model.decoding import corpus_for, decode
-    from dtfixup.sql.model.store import load_model
-
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    trained = load_model(model, device)
-    prepared = open_data(data, trained.encoder, [split])
-    examples = np.asarray(prepared.split(split))
-    corpus = corpus_for(trained.model, prepared, device)
-    found = decode(trained.model, corpus, prepared, examples, trained.order, beam=beam, progress=True)
-    return Answered(prepared, examples.tolist(), found)

@@ -4,7 +4,6 @@ from pathlib import Path
 
 from rich.console import Console
 
-from dtfixup.cli.options import answer_split
 from dtfixup.errors import ConfigError
 
 _console = Console()
@@ -72,6 +71,8 @@ def errors(
                 f"{beams} is there already: give the result file of the run that wrote it with --result, or another "
                 "place for the queries of the model"
             )
+        from dtfixup.sql.preparation.splits import answer_split
+
         path = model or default_model()
         options = {"model": path.name, "beam": beam, **options}
         run = run_of(path, beam)

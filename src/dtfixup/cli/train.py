@@ -6,7 +6,7 @@ from typing import Any, Literal
 from rich.console import Console
 from rich.progress import track
 
-from dtfixup.cli.options import POOL, answer_split, exit_if_stopped, open_data, settings_from, show_result, this_command
+from dtfixup.cli.options import POOL, exit_if_stopped, settings_from, show_result, this_command
 from dtfixup.files import write_atomically
 
 _console = Console()
@@ -67,6 +67,7 @@ def train(
     from dtfixup.sql.database.dataset import split_names
     from dtfixup.sql.model.config import PRESETS
     from dtfixup.sql.model.train import train_sql
+    from dtfixup.sql.preparation.splits import open_or_prepare
 
     chosen: dict[str, Any] = {
         "encoder": encoder,
@@ -94,7 +95,7 @@ def train(
     }
     settings = settings_from(PRESETS, preset, fields, chosen)
     needed = [*split_names(settings.splits), *(() if settings.hold_out else ("dev",))]
-    prepared = open_data(data, settings.encoder, needed, synthetic=POOL if settings.synthetic else 0)
+    prepared = open_or_prepare(data, settings.encoder, needed, synthetic=POOL if settings.synthetic else 0)
     run = train_sql(settings, prepared, out, name="sql-train", command=this_command(), resume=resume)
     exit_if_stopped(not run.metrics)
     show_result(run.metrics, out, result)
@@ -124,6 +125,7 @@ def predict(
     from dtfixup.sql.database.dataset import open_dataset
     from dtfixup.sql.execution.picking import first_that_runs
     from dtfixup.sql.model.predictions import likeliest, write_beams
+    from dtfixup.sql.preparation.splits import answer_split
 
     prepared, examples, found = answer_split(model or default_model(), data, split, beam)
     if pick == "executable":

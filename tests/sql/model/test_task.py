@@ -1,7 +1,6 @@
 """SQL-SP as a task: a golden loss curve, held-out databases, stored models, and whole runs from the command line."""
 
 import json
-import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,8 +12,6 @@ from dtfixup_paper.tables.spider_errors import RunErrors, read_errors
 
 from dtfixup.cli.main import _spelled_out, main
 from dtfixup.cli.options import without_paths
-from dtfixup.cli.train import open_data
-from dtfixup.encoders.load import minilm_path
 from dtfixup.errors import CheckpointError, ConfigError, DataError
 from dtfixup.files import read_json, write_json
 from dtfixup.fixup import STRATEGIES, MuChoice
@@ -51,17 +48,6 @@ TINY = SqlSpConfig(
 
 def task_of(config: SqlSpConfig = TINY) -> SqlTask:
     return SqlTask(config, prepared_sample(), tiny_encoder(), torch.device("cpu"))
-
-
-@pytest.fixture(scope="module")
-def encoder_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A tiny encoder on disk, with MiniLM's tokenizer."""
-    folder = tmp_path_factory.mktemp("encoder")
-    tiny_encoder().model.save_pretrained(folder)
-    for file in minilm_path().glob("*token*"):
-        shutil.copy(file, folder)
-    shutil.copy(minilm_path() / "vocab.txt", folder)
-    return folder
 
 
 @pytest.fixture(scope="module")
@@ -326,15 +312,6 @@ def test_a_stored_model_needs_its_own_encoder(finished: Path) -> None:
     for other in (tiny_encoder(dim=64), tiny_encoder(seed=1)):
         with pytest.raises(CheckpointError, match=r"trained on another encoder than .* its frozen weights differ"):
             load_model(finished, encoder=other)
-
-
-def test_data_prepared_for_another_tokenizer_is_refused(encoder_folder: Path, tmp_path: Path) -> None:
-    other = tmp_path / "encoder"
-    shutil.copytree(encoder_folder, other)
-    settings = read_json(other / "tokenizer_config.json")
-    (other / "tokenizer_config.json").write_text(json.dumps({**settings, "do_lower_case": False}))
-    with pytest.raises(DataError, match="was prepared for minilm, which cuts words otherwise than"):
-        open_data(prepared_sample().folder, str(other), ["dev"])
 
 
 def test_decoding_keeps_the_order_of_examples_and_counts_right_ones() -> None:
