@@ -15,7 +15,8 @@ def python_blocks(file: Path) -> str:
 
 
 @pytest.mark.parametrize(
-    ("name", "call"), [("README.md", "dt_fixup_("), ("docs/method.md", "dt_fixup_("), ("docs/sql.md", "steps_of(")]
+    ("name", "call"),
+    [("README.md", "dt_fixup_("), ("docs/explain/method.md", "dt_fixup_("), ("docs/explain/grammar.md", "steps_of(")],
 )
 def test_the_python_of_the_documentation_runs(
     name: str, call: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -32,18 +33,18 @@ def test_the_python_of_the_documentation_runs(
     "name",
     [
         "README.md",
-        "docs/method.md",
-        "docs/sql.md",
-        "docs/ask.md",
-        "docs/execution.md",
-        "docs/finetune.md",
-        "docs/reading.md",
-        "docs/agreement.md",
+        "docs/explain/method.md",
+        "docs/explain/grammar.md",
+        "docs/start/ask.md",
+        "docs/explain/safety.md",
+        "docs/start/finetune.md",
+        "docs/results/reclor.md",
+        "docs/results/agreement.md",
         "docs/report.md",
         "docs/reproduce.md",
-        "docs/serve.md",
-        "docs/sql-sp.md",
-        "docs/training.md",
+        "docs/start/serve.md",
+        "docs/explain/sql_sp.md",
+        "docs/reference/training_runs.md",
         "CONTRIBUTING.md",
         "CHANGELOG.md",
     ],

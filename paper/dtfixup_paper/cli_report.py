@@ -7,7 +7,7 @@ from rich.console import Console
 from dtfixup.errors import ConfigError
 
 _console = Console()
-_AGREEMENT = Path("docs/agreement.md")
+_AGREEMENT = Path("docs/results/agreement.md")
 
 
 def report(
@@ -27,7 +27,7 @@ def report(
         data: Spider, as downloaded, to show the text of errors; such a page is for your own eyes.
         beams: Folder in which the runs' beams.jsonl are looked for; runs in the folder of the results by default.
         agreement: Markdown file that says where the results agree with the paper. By default, for the budget gpu with
-            its own encoder, docs/agreement.md here or beside the folder of the results.
+            its own encoder, docs/results/agreement.md here or beside the folder of the results.
         budget: Whose runs to show: smoke, gpu or paper.
         encoder: Encoder of the runs, if it is not the budget's own.
     """

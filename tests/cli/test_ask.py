@@ -28,7 +28,7 @@ from dtfixup.sql.execution.guard import Rows
 from tests.sql.asked import tiny_parser, tiny_run
 
 QUESTION = "How many piers are in Vienna?"
-DOCUMENTS = [Path(__file__).parents[1].parent / name for name in ("README.md", "docs/ask.md")]
+DOCUMENTS = [Path(__file__).parents[1].parent / name for name in ("README.md", "docs/start/ask.md")]
 
 
 @pytest.fixture

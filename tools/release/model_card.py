@@ -61,7 +61,7 @@ def _opening(packed: Content) -> str:
     return f"""# Model card: {SHIPPED.removesuffix(".safetensors")}
 
 The model that `dtfixup sql ask` uses where none is named: a question and a schema in, a SQL query out. SQL-SP
-([sql-sp.md](sql-sp.md)) with {config["parameters"] / 1e6:.1f} million weights in a file of
+([sql_sp.md](../explain/sql_sp.md)) with {config["parameters"] / 1e6:.1f} million weights in a file of
 {packed["metrics"]["megabytes"]:.1f} MB; the encoder's embedding tables are not in it, they come from the encoder's own
 package. SHA-256 of the file: `{config["model_sha256"]}`.
 
@@ -72,10 +72,11 @@ def _use() -> str:
     return """## Intended use
 
 Questions in English over one relational database, asked by someone who can look at the query before its rows are
-believed. The query is printed first and run only when that is asked for, read-only ([execution.md](execution.md)).
+believed. The query is printed first and run only when that is asked for, read-only
+([safety.md](../explain/safety.md)).
 
 Not for: decisions without a person who reads the query, other languages, questions that need knowledge which is neither
-in the question nor in the database, anything but SELECT. Limits of size are in [ask.md](ask.md)."""
+in the question nor in the database, anything but SELECT. Limits of size are in [ask.md](../start/ask.md)."""
 
 
 def _data(run: Content) -> str:
@@ -88,7 +89,7 @@ def _data(run: Content) -> str:
         )
         if "--phrases" in run["command"]:
             more += ", and questions out of a phrase book over the training databases"
-        more += " ([sql-sp.md](sql-sp.md)). "
+        more += " ([sql_sp.md](../explain/sql_sp.md)). "
     return f"""## Data and licences
 
 Trained on Spider (Yu et al., EMNLP 2018), split `{config["splits"]}`. {more}No dev question, and none of the acceptance
@@ -167,8 +168,8 @@ def _acceptance(accepted: Content) -> str:
         )
     return f"""## Accuracy on the acceptance set, %
 
-The {metrics["questions"]} hand-written questions over the bundled databases ([sql.md](sql.md)), asked as a user asks
-them: the schema as the file tells it, no natural names given. Printed queries that did not run:
+The {metrics["questions"]} hand-written questions over the bundled databases, asked as a user asks them: the schema as
+the file tells it, no natural names given. Printed queries that did not run:
 {metrics["failed_to_run"]}. Questions that got no query, because no word of theirs links to the schema or none could be
 written: {metrics["no_query"]}; they count as wrong.{sure}
 

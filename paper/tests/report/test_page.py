@@ -136,9 +136,9 @@ def test_what_a_person_wrote_is_found_beside_the_results_and_is_of_them_alone(
     monkeypatch.chdir(tmp_path / "elsewhere")
     words = ["report", "--results", str(tmp_path / "results"), "--out", str(tmp_path / "out")]
     main(words)
-    assert "no docs/agreement.md here or beside" in " ".join(capsys.readouterr().out.split())
-    (tmp_path / "docs").mkdir()
-    (tmp_path / "docs" / "agreement.md").write_text("# Where\n\nDepth pays.\n")
+    assert "no docs/results/agreement.md here or beside" in " ".join(capsys.readouterr().out.split())
+    (tmp_path / "docs" / "results").mkdir(parents=True)
+    (tmp_path / "docs" / "results" / "agreement.md").write_text("# Where\n\nDepth pays.\n")
     for options, is_there in (([], True), (["--budget", "paper"], False), (["--encoder", "mpnet"], False)):
         main([*words, *options])
         assert ("Depth pays." in (tmp_path / "out" / "report.md").read_text(encoding="utf-8")) == is_there

@@ -125,8 +125,8 @@ def _open(
         raise ConfigError("--beam and --rows take numbers from 1 on")
     if names is not None and not names.is_file():
         raise ConfigError(
-            f"--names: there is no file {names}; name a YAML file with natural names (docs/sql.md shows one), or leave "
-            "the option out"
+            f"--names: there is no file {names}; name a YAML file with natural names "
+            "(docs/start/ask.md shows one), or leave the option out"
         )
     known = None if names is None else read_names(names)
     opened = OpenedDatabase(find_database(database), names=known, namespace=namespace)

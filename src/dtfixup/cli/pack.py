@@ -76,7 +76,7 @@ def acceptance(
         sys.exit(1)
 
 
-def card(training: Path, packing: Path, acceptance: Path, out: Path = Path("docs/model-card.md")) -> None:
+def card(training: Path, packing: Path, acceptance: Path, out: Path = Path("docs/results/model-card.md")) -> None:
     """Write the model card from result files.
 
     Args:

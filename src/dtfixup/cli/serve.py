@@ -37,7 +37,7 @@ def serve(
         model: Folder of a finished run, or a file of weights.
         host: Address to listen on; 0.0.0.0 for all of this machine's.
         port: Port to listen on; 0 for any that is free.
-        databases: YAML file of named connections (docs/serve.md).
+        databases: YAML file of named connections (docs/start/serve.md).
         runs: Folder of training runs for the second tab.
         token: What visitors must know, at least 16 characters; made where it is needed and not given.
         names: Host names, separated by commas, under which visitors reach the server.

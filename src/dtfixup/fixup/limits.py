@@ -2,8 +2,9 @@
 
 DT-Fixup's bound holds while no input of the stack is longer than mu. Training goes past that: inputs grow, branches add
 to them, and as attention logits grow with the square of the length, a stream three times as long turns a gradient that
-passes 24 layers unchanged into one that is ten thousand times larger (`docs/method.md`). A limit of two or so leaves
-the stack at the start what the paper makes of it, bit for bit, and later shortens the few vectors that are longer.
+passes 24 layers unchanged into one that is ten thousand times larger (`docs/results/stability.md`).
+A limit of two or so leaves the stack at the start what the paper makes of it, bit for bit, and later shortens the few
+vectors that are longer.
 The length alone is not enough at high learning rates: a layer that adds a vector a thousand times as long as what it
 read leaves, shortened, a thousandth of that, and of the gradient of all layers below. `keep_near` limits what is added.
 Legend: B batch, L length, D width.

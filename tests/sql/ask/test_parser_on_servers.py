@@ -1,8 +1,8 @@
 """The same questions to the same data in SQLite, PostgreSQL and MariaDB: what the shipped model answers gives the same
 rows.
 
-A query that shows what its groups do not settle gives any of their rows (docs/ask.md): a model that writes one here
-fails, as it should, since a user gets different rows.
+A query that shows what its groups do not settle gives any of their rows (docs/reference/dialects.md): a model that
+writes one here fails, as it should, since a user gets different rows.
 """
 
 from collections.abc import Iterator

@@ -270,7 +270,7 @@ LITERALS = [
     Literal("007", ValueKind.TEXT),
 ]
 KNOWN = ("integer out of range", "time without time zone")
-"""What PostgreSQL stops at, and SQLite does not: docs/ask.md."""
+"""What PostgreSQL stops at, and SQLite does not: docs/reference/dialects.md."""
 
 
 def runs(connection: GuardedConnection, sql: str) -> bool:

@@ -234,7 +234,7 @@ _PASSING_TEXT = {
 
 @pytest.mark.parametrize(("kind", "corpus"), [("PostgreSQL", _POSTGRESQL), ("MariaDB", _MARIADB)])
 def test_the_guide_lists_what_only_a_role_can_stop(kind: str, corpus: list[Hostile]) -> None:
-    guide = (Path(__file__).parents[3] / "docs" / "execution.md").read_text(encoding="utf-8")
+    guide = (Path(__file__).parents[3] / "docs" / "explain" / "safety.md").read_text(encoding="utf-8")
     table = guide.split(f"| {kind}, as a")[1].split("```")[0]
     listed = [line.split("|")[1].strip() for line in table.splitlines() if line.startswith("| ")]
     assert listed == [hostile.title for hostile in corpus if hostile.fate.needs_role]

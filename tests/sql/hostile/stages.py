@@ -186,8 +186,8 @@ class MariadbStage:
 
 
 def advised_role(kind: str, database: str | None) -> str:
-    """The statements of docs/execution.md that make a restricted role, for a database."""
-    guide = (Path(__file__).parents[3] / "docs" / "execution.md").read_text(encoding="utf-8")
+    """The statements of docs/explain/safety.md that make a restricted role, for a database."""
+    guide = (Path(__file__).parents[3] / "docs" / "explain" / "safety.md").read_text(encoding="utf-8")
     section = guide.split(f"| {kind}, as a")[1]
     return section.split("```sql\n")[1].split("```")[0].replace("shop", str(database))
 

@@ -26,7 +26,7 @@ from tests.sql.asked import tiny_parser, tiny_run
 from tests.web.shops import NO_LINK, QUESTION, catalogue_of, make_shop
 
 _EXAMPLES = int(os.environ.get("DTFIXUP_API_EXAMPLES", "25"))
-"""Requests of each kind that schemathesis makes; docs/serve.md has the figure of a longer run."""
+"""Requests of each kind that schemathesis makes; docs/start/serve.md has the figure of a longer run."""
 
 
 def ask(client: TestClient, question: str = QUESTION, database: str = "shop") -> Response:

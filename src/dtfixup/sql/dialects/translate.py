@@ -1,8 +1,9 @@
 """A query of the grammar in the dialect of a server.
 
 In: SQL that `SqlWriter` wrote, which is SQLite's, and the schema. Out: SQL of PostgreSQL or MariaDB/MySQL that gives
-the same rows for the same data; docs/ask.md lists what had to be treated and what is left to the database. sqlglot
-reads and writes; here is what it cannot know: types of columns, keys, what SQLite makes of a value of another type.
+the same rows for the same data; docs/reference/dialects.md lists what is treated and what is left to the database.
+sqlglot reads and writes; here is what it cannot know: types of columns, keys, what SQLite makes of a value of another
+type.
 `dialects/selects.py` treats whole SELECTs, this file what stands in them.
 """
 

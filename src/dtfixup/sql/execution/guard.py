@@ -35,7 +35,7 @@ class Limits:
     """Of all values returned by one statement."""
     max_value: int = 1_200_000
     """SQLite only: the longest value that may be read or made, in bytes. Some of its functions take time
-    quadratic in this and cannot be interrupted (docs/execution.md)."""
+    quadratic in this and cannot be interrupted (docs/explain/safety.md)."""
     max_memory: int | None = 512 * 2**20
     """SQLite only: the heap of SQLite in this whole process, which can be lowered later and never raised.
     None leaves the process as it is."""

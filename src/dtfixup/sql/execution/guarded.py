@@ -1,7 +1,7 @@
 """Read-only execution: a database and a query in, its rows out, and nothing changed.
 
 `open_guarded` holds SQLite, PostgreSQL and MariaDB to reading by the connection itself, whatever the statement
-says, with a deadline and caps on rows and bytes; docs/execution.md says what only a restricted role can stop.
+says, with a deadline and caps on rows and bytes; docs/explain/safety.md says what only a restricted role can stop.
 """
 
 from pathlib import Path

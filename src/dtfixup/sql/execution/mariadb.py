@@ -87,7 +87,7 @@ class MariadbGuard(GuardedConnection):
         powers = ", ".join(sorted(name for (name,) in found))
         return (
             f"this user has {powers} on every database, and can reach the server's files or its password hashes with "
-            "that; connect as a user that may only SELECT from one (docs/execution.md)"
+            "that; connect as a user that may only SELECT from one (docs/explain/safety.md)"
         )
 
     def _run(self, sql: str, parameters: tuple[Value, ...], clock: Clock) -> Rows:

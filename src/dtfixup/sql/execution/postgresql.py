@@ -60,7 +60,7 @@ class PostgresqlGuard(GuardedConnection):
             for name, value in _SETTINGS.items():
                 connection.execute("SELECT set_config(%s, %s, false)", (name, value))
             (superuser,) = connection.execute("SELECT current_setting('is_superuser')").fetchone() or ("off",)
-            if superuser == "on":  # others cannot set it; docs/execution.md gives it to the role
+            if superuser == "on":  # others cannot set it; docs/explain/safety.md gives it to the role
                 connection.execute("SET temp_file_limit = '1GB'")
         except psycopg.Error as error:
             connection.close()
@@ -74,7 +74,7 @@ class PostgresqlGuard(GuardedConnection):
         user, powers = found
         return (
             f"{user} is {powers}, and PostgreSQL's functions can reach its files and other sessions with that; "
-            "connect as a role that may only SELECT (docs/execution.md)"
+            "connect as a role that may only SELECT (docs/explain/safety.md)"
         )
 
     def placeholder(self, position: int) -> str:

@@ -66,7 +66,7 @@ def _schedule() -> TrainingConfig:
 
 @dataclass(frozen=True)
 class FinetuneConfig:
-    """Everything that a fine-tuning run depends on, but model, pairs and database; docs/finetune.md says why."""
+    """Everything that a fine-tuning run depends on, but model, pairs and database; docs/start/finetune.md says why."""
 
     encoder: str = "minilm"
     """The model's encoder, which is not trained."""

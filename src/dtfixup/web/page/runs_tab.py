@@ -24,7 +24,7 @@ _WATCHED = {
     "steps_not_finite": "steps not finite",
     "alerts": "alerts",
 }
-"""What the monitor of a run saw; docs/method.md says what it means."""
+"""What the monitor of a run saw; docs/explain/method.md says what it means."""
 _NONE = "-"
 _MOST_ALERTS = 5
 _EMPTY = (
