@@ -15,8 +15,8 @@ from statistics import median
 import numpy as np
 import torch
 
-from dtfixup.encoders.load import file_sha256
-from dtfixup.files import write_json
+from dtfixup.encoders import encoder_identity
+from dtfixup.files import file_sha256, write_json
 from dtfixup.provenance import begin, provenance
 from dtfixup.sql.ask.answers import Answer
 from dtfixup.sql.ask.parser import TextToSql, default_model, open_database
@@ -48,7 +48,8 @@ def main() -> None:
         print(f"  {name:16}{value:9.1f}")
     if options.json:
         command = f"python benchmarks/ask.py --questions {options.questions} --threads {options.threads}"
-        record = provenance("sql-ask", command, started, seed=0, encoder="minilm", data_hash="bundled databases")
+        identity = encoder_identity("minilm")
+        record = provenance("sql-ask", command, started, seed=0, encoder=identity, data_hash="bundled databases")
         config = {"beam": options.beam, "questions": len(answers), "starts": options.starts}
         config |= {"model_sha256": file_sha256(weights_file(model))}
         write_json(options.json, {**record, "config": config, "metrics": metrics})

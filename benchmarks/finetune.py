@@ -18,8 +18,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from dtfixup.encoders.load import file_sha256
-from dtfixup.files import read_json, write_json
+from dtfixup.encoders import encoder_identity
+from dtfixup.files import file_sha256, read_json, write_json
 from dtfixup.provenance import begin, provenance
 from dtfixup.sql.ask.parser import default_model
 from dtfixup.sql.database.dataset import open_dataset
@@ -74,7 +74,8 @@ def run_one(database: Path, rows: list[list[str]], weights: Path, hold_out: floa
             raise SystemExit("stopped: the same command does this database again")
         command = f"dtfixup sql finetune --pairs FILE --database FILE --out DIR --seed {_SEED} --hold-out {hold_out}"
         data_hash = opened.pairs.data_hash
-        record = provenance("sql-finetune", command, started, seed=_SEED, encoder="minilm", data_hash=data_hash)
+        identity = encoder_identity("minilm")
+        record = provenance("sql-finetune", command, started, seed=_SEED, encoder=identity, data_hash=data_hash)
         return {**record, "database": database.stem, "model_sha256": file_sha256(weights), "metrics": {**run.metrics}}
 
 

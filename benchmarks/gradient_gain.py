@@ -21,7 +21,7 @@ from rich.progress import track
 from rich.table import Table
 from torch import Tensor, nn
 
-from dtfixup.encoders import load_encoder
+from dtfixup.encoders import encoder_identity, load_encoder
 from dtfixup.files import write_json
 from dtfixup.fixup import StreamLimit
 from dtfixup.fixup.norms import evaluation_mode
@@ -72,7 +72,8 @@ def main() -> None:
     if options.json:
         command = f"python benchmarks/gradient_gain.py --model DIR --data DIR --batches {options.batches}"
         data_hash = prepared.index["data_hash"]
-        record = provenance("gradient-gain", command, started, seed=0, encoder=trained.encoder, data_hash=data_hash)
+        identity = encoder_identity(trained.encoder)
+        record = provenance("gradient-gain", command, started, seed=0, encoder=identity, data_hash=data_hash)
         write_json(options.json, record | {"config": to_json(trained.model.config), "metrics": metrics})
 
 

@@ -24,6 +24,7 @@ from rich.progress import track
 from rich.table import Table
 
 from dtfixup.demo.training import Candidate, DemoConfig, DemoData, Run, data_hash, prepare
+from dtfixup.encoders import encoder_identity
 from dtfixup.files import write_json
 from dtfixup.provenance import begin, provenance
 
@@ -68,7 +69,12 @@ def main() -> None:
         command = f"python benchmarks/limits.py --rates {' '.join(map(str, options.rates))}"
         command += f" --seeds {' '.join(map(str, options.seeds))} --steps {options.steps}"
         record = provenance(
-            "limits-kinship", command, started, seed=options.seeds[0], encoder="minilm", data_hash=data_hash(data())
+            "limits-kinship",
+            command,
+            started,
+            seed=options.seeds[0],
+            encoder=encoder_identity("minilm"),
+            data_hash=data_hash(data()),
         )
         rows = [asdict(each) for each in trained]
         write_json(options.out, {**record, "config": asdict(config), "metrics": metrics, "rows": rows})

@@ -11,8 +11,8 @@ from pathlib import Path
 import torch
 from rich.console import Console
 
-from dtfixup.encoders.load import file_sha256
-from dtfixup.files import write_json
+from dtfixup.encoders import encoder_identity
+from dtfixup.files import file_sha256, write_json
 from dtfixup.provenance import begin, provenance
 from dtfixup.sql.model.prepared import open_prepared
 from dtfixup.training.checkpoint import weights_file
@@ -49,7 +49,7 @@ def main() -> None:
             command,
             started,
             seed=content.get("accuracy", {}).get("seed", 0),
-            encoder=content["fingerprint"]["encoder"],
+            encoder=encoder_identity(content["fingerprint"]["encoder"]),
             data_hash=prepared.index["data_hash"],
         )
         config = {

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 from transformers import RobertaConfig, RobertaModel
 
-from dtfixup.encoders import Encoder, load_encoder
+from dtfixup.encoders import Encoder, encoder_identity, load_encoder
 from dtfixup.files import write_json
 from dtfixup.fixup import FixupReport
 from dtfixup.fixup.monitor import watch
@@ -94,9 +94,13 @@ def main() -> None:
     if options.out:
         data_hash = prepared.index["data_hash"]
         record = provenance(
-            "paper-step", command(), started, seed=options.seed, encoder=options.minilm, data_hash=data_hash
+            "paper-step",
+            command(),
+            started,
+            seed=options.seed,
+            encoder=encoder_identity(options.minilm),
+            data_hash=data_hash,
         )
-        record["encoder"] = Path(options.minilm).name
         if options.encoder == ROBERTA_LARGE:  # made here, so there is no file of weights to name
             record |= {"encoder": f"{ROBERTA_LARGE}, random weights", "encoder_sha256": ""}
         record |= {"dtype": str(config.training.precision), "config": to_json(config), "metrics": metrics}

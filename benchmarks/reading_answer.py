@@ -21,7 +21,7 @@ import numpy as np
 import torch
 
 from dtfixup import dt_fixup_, initialise_free_
-from dtfixup.encoders import load_encoder
+from dtfixup.encoders import encoder_identity, load_encoder
 from dtfixup.files import write_json
 from dtfixup.provenance import begin, provenance
 from dtfixup.reading.answers import Reader
@@ -128,7 +128,9 @@ def main() -> None:
     if options.json:
         command = f"python benchmarks/reading_answer.py --questions {options.questions}"
         command += f" --model {options.model.name}" if options.model else ""
-        record = provenance("reading-answer", command, started, seed=0, data_hash="questions made up by the benchmark")
+        data_hash = "questions made up by the benchmark"
+        identity = encoder_identity("minilm")
+        record = provenance("reading-answer", command, started, seed=0, encoder=identity, data_hash=data_hash)
         config = {"layers": model.config.layers, "questions": len(asked), "threads": torch.get_num_threads()}
         record |= {"dtype": reader.precision.value, "config": config, "metrics": metrics}
         write_json(options.json, record)

@@ -24,6 +24,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from dtfixup.encoders import encoder_identity
 from dtfixup.files import write_json
 from dtfixup.provenance import begin, provenance
 from dtfixup.sql.database.dataset import open_dataset
@@ -71,7 +72,8 @@ def main() -> None:
     if options.json is not None:
         command = f"python benchmarks/serve_load.py --seconds {options.seconds:g} --clients {options.clients}"
         command += " --model FILE" if options.model else ""
-        record = provenance("serve-load", f"{command} --workers {options.workers}", started, seed=0)
+        command += f" --workers {options.workers}"
+        record = provenance("serve-load", command, started, seed=0, encoder=encoder_identity("minilm"))
         write_json(options.json, {**record, "metrics": metrics, "memory_mib": memory, "errors": dict(tally.errors)})
     sys.exit(1 if tally.errors else 0)
 

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 from dtfixup import dt_fixup_, initialise_free_
-from dtfixup.encoders import load_encoder
+from dtfixup.encoders import encoder_identity, load_encoder
 from dtfixup.files import write_json
 from dtfixup.provenance import begin, provenance
 from dtfixup.sql.model.batches import Corpus, Order
@@ -66,9 +66,11 @@ def main() -> None:
         )
         command += " --whole" if options.whole else ""
         data_hash = prepared.index["data_hash"]
-        record = provenance("sql-decode", command, began, seed=0, encoder=encoder, data_hash=data_hash)
+        record = provenance(
+            "sql-decode", command, began, seed=0, encoder=encoder_identity(encoder), data_hash=data_hash
+        )
         threads = {"threads": torch.get_num_threads(), "trained": options.model is not None, "whole": options.whole}
-        write_json(options.json, record | {"encoder": Path(encoder).name, "config": threads, "metrics": metrics})
+        write_json(options.json, record | {"config": threads, "metrics": metrics})
 
 
 def prepared_sample() -> Prepared:

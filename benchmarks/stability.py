@@ -28,7 +28,7 @@ from gradient_gain import gain_of
 from rich.progress import track
 from torch import Tensor, nn
 
-from dtfixup.encoders import load_encoder
+from dtfixup.encoders import encoder_identity, load_encoder
 from dtfixup.files import read_json, write_atomically, write_json
 from dtfixup.fixup import FixupReport
 from dtfixup.fixup.monitor import watch
@@ -124,12 +124,11 @@ def main() -> None:
         " ".join(["python benchmarks/stability.py", *words, f"--seed {options.seed}"]),
         started,
         seed=options.seed,
-        encoder=options.encoder,
+        encoder=encoder_identity(options.encoder),
         data_hash=prepared.index["data_hash"],
     )
     last = curve[-1]
     record |= {
-        "encoder": Path(options.encoder).name,
         "dtype": str(config.training.precision),
         "config": to_json(config) | {"encoder": Path(options.encoder).name},
         "metrics": {"steps": last["step"]} | {f"highest_{name}": highest(curve, name) for name in PANELS},

@@ -21,6 +21,7 @@ from dtfixup_paper.tables.reclor import TrainReading
 from dtfixup_paper.tables.spider import TrainSpider, configure
 from rich.console import Console
 
+from dtfixup.encoders import encoder_identity
 from dtfixup.files import write_json
 from dtfixup.provenance import begin, provenance
 from dtfixup.reading.presets import smoke
@@ -78,10 +79,10 @@ def main() -> None:
             command,
             started,
             seed=run.seed,
-            encoder=encoder,
+            encoder=encoder_identity(encoder),
             data_hash=run.data_hash,
         )
-        record |= {"encoder": Path(encoder).name, "dtype": run.config.training.precision.value}
+        record["dtype"] = run.config.training.precision.value
         config = {**to_json(run.config), "encoder": Path(encoder).name}
         print(f"result: {write_json(options.out, {**record, 'config': config, 'metrics': metrics})}")
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from safetensors.torch import load_file, save_file
 
-from dtfixup.encoders.load import file_sha256, minilm_path
-from dtfixup.files import write_atomically
+from dtfixup.encoders.load import minilm_path
+from dtfixup.files import file_sha256, write_atomically
 
 NAME = "minilm-fp16"
 UNUSED = ("pooler.", "embeddings.position_ids")

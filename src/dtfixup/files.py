@@ -61,6 +61,12 @@ def write_safetensors(
             stream.write(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
 
 
+def file_sha256(path: Path) -> str:
+    """SHA-256 of a file, read in pieces."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
 @lru_cache
 def package_digest(*packages: str) -> str:
     """A hash of the code and data files of packages: what their code made is stale when the code is another."""

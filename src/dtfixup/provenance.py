@@ -1,4 +1,4 @@
-"""Where a number came from: command, commit, seed, encoder, data and hardware, for every result file."""
+"""Where a number comes from: command, commit, seed, encoder, data and hardware, for every result file."""
 
 import os
 import platform
@@ -7,33 +7,26 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
-
-from dtfixup.encoders import encoder_sha256
-from dtfixup.files import write_json
-from dtfixup.training.config import TrainingConfig, to_json
-from dtfixup.training.result import FitResult
 
 RESULT = "result.json"
 """The result file in a run's folder."""
 
 
 def provenance(
-    name: str, command: str, started: float, *, seed: int, encoder: str = "minilm", data_hash: str = ""
+    name: str, command: str, started: float, *, seed: int, encoder: Mapping[str, str], data_hash: str = ""
 ) -> dict[str, Any]:
-    """The fields that every result file has; `started` is what `begin` returned."""
+    """The fields of every result file; `started` comes from `begin`, `encoder` from `encoder_identity`."""
     return {
         "name": name,
         "command": command,
         "commit": commit(),
         "seed": seed,
-        "encoder": encoder,
-        "encoder_sha256": encoder_sha256(encoder),
+        **encoder,
         "dtype": str(torch.get_default_dtype()).removeprefix("torch."),
         "data_hash": data_hash,
         "hardware": hardware(),
@@ -41,71 +34,15 @@ def provenance(
     }
 
 
-@dataclass(frozen=True)
-class TaskRun:
-    """What a training run came to."""
-
-    fit: FitResult
-    metrics: Mapping[str, float]
-    """Empty if the run was stopped."""
-
-
-def fit_metrics(done: FitResult) -> dict[str, float]:
-    """What every run says of its training."""
-    return {
-        "step_ms": round(done.step_ms, 2),
-        "skipped_steps": done.skipped_steps,
-        "steps": done.steps,
-        "train_seconds": round(done.wall_seconds, 1),
-        "peak_gib": round(done.peak_gib, 2),
-        **done.watched,
-    }
-
-
-class RunConfig(Protocol):
-    """What is used of a task's configuration."""
-
-    @property
-    def encoder(self) -> str: ...
-
-    @property
-    def training(self) -> TrainingConfig: ...
-
-
-def finish_run(
-    folder: Path,
-    config: RunConfig,
-    done: FitResult,
-    metrics: Mapping[str, float],
-    *,
-    name: str,
-    command: str,
-    started: float,
-    data_hash: str,
-) -> TaskRun:
-    """Write the result file of a training run: where it came from, flat metrics, and the evaluations on the way.
-
-    An encoder in a folder is named without it: a folder of this machine is nobody's business, and the hash says which
-    encoder it is.
-    """
-    record = provenance(name, command, started, seed=config.training.seed, encoder=config.encoder, data_hash=data_hash)
-    encoder = Path(config.encoder).name
-    record |= {"encoder": encoder, "dtype": config.training.precision.value}
-    settings = {**to_json(config), "encoder": encoder}
-    content = {**record, "config": settings, "metrics": dict(metrics), "curve": list(done.history)}
-    write_json(folder / RESULT, content)
-    return TaskRun(done, metrics)
-
-
 def begin() -> float:
-    """A reading of `time.monotonic()`, for `provenance`; what is committed later is not the code that runs."""
+    """Read the clock and the commit, for `provenance`: a later commit is not the code that runs."""
     commit()
     return time.monotonic()
 
 
 @cache
 def commit() -> str:
-    """The commit of this source tree, "-dirty" where it has changes, "unknown" where it is no checkout; read once."""
+    """The commit of this source tree, "-dirty" if it has changes, "unknown" outside a checkout; read once."""
     folder = Path(__file__).parent
 
     def git(*words: str) -> str:
@@ -126,7 +63,7 @@ def hardware() -> str:
 
 
 def peak_memory_gib(workers: int | None = None) -> float:
-    """The most memory this process and its workers can have held: each as much as the largest of them."""
+    """An upper bound on the memory of this process and its workers: each counts as much as the largest."""
     unit = 2**30 if sys.platform == "darwin" else 2**20  # bytes there, KiB elsewhere
     own, worker = (resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return (own + (workers or os.cpu_count() or 1) * worker) / unit

@@ -25,7 +25,7 @@ from transformers import (
     RobertaTokenizer,
 )
 
-from dtfixup.encoders import Encoder, encoder_sha256, load, load_encoder
+from dtfixup.encoders import Encoder, encoder_identity, encoder_sha256, load, load_encoder
 from dtfixup.errors import EncoderError
 from tests.transformer.operations import READS_A_NUMBER, Operations
 
@@ -336,6 +336,10 @@ def test_an_encoder_without_token_types_cannot_grow_them(tmp_path: Path) -> None
 
 def test_the_hash_of_an_encoder_follows_its_weights(bert: Path, roberta: Path) -> None:
     assert encoder_sha256(bert) == encoder_sha256(bert) != encoder_sha256(roberta)
+
+
+def test_a_result_file_names_an_encoder_without_its_folder(bert: Path) -> None:
+    assert encoder_identity(bert) == {"encoder": bert.name, "encoder_sha256": encoder_sha256(bert)}
 
 
 def encoder_of(kind: str) -> Encoder:

@@ -46,6 +46,7 @@ def check(
         plot: PNG file for the picture.
     """
     from dtfixup.demo.depth import check_bundled, sentences_hash
+    from dtfixup.encoders import encoder_identity
     from dtfixup.provenance import begin, provenance
 
     started = begin()
@@ -53,7 +54,8 @@ def check(
     print(report)
     if json is not None:
         command = f"dtfixup check --depths {depths} --strategies {strategies} --encoder {encoder}"
-        record = provenance("depth-check", command, started, seed=0, encoder=encoder, data_hash=sentences_hash())
+        identity = encoder_identity(encoder)
+        record = provenance("depth-check", command, started, seed=0, encoder=identity, data_hash=sentences_hash())
         _console.print(f"numbers: {write_json(json, {**report.to_json(), **record})}")
     if plot is not None:
         _console.print(f"picture: {report.plot(plot)}")

@@ -191,6 +191,7 @@ def _write_figures(
     done: "PrepareReport",
     seconds: float,
 ) -> None:
+    from dtfixup.encoders import encoder_identity
     from dtfixup.files import read_json
     from dtfixup.provenance import begin, peak_memory_gib, provenance
     from dtfixup.sql.evaluation.figures import flat_metrics, measure
@@ -205,7 +206,7 @@ def _write_figures(
         command,
         started,
         seed=0,
-        encoder=encoder,
+        encoder=encoder_identity(encoder),
         data_hash=read_json(done.folder / "index.json")["data_hash"],
     )
     metrics = flat_metrics(figures)

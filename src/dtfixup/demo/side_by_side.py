@@ -25,6 +25,7 @@ from dtfixup.demo.training import (
     prepare,
     run_in_process,
 )
+from dtfixup.encoders import encoder_identity
 from dtfixup.errors import DtFixupError
 from dtfixup.files import write_json
 from dtfixup.provenance import begin, provenance
@@ -45,7 +46,8 @@ def show_demo(config: DemoConfig, out: Path) -> list[RunResult]:
         if result.alerts:
             console.print(f"watch: {result.strategy}: {len(result.alerts)} alerts, the first: {result.alerts[0]}")
     command = f"dtfixup demo --seed {config.seed} --steps {config.steps} --layers {config.layers}"
-    record = provenance("kinship-demo", command, started, seed=config.seed, data_hash=data_hash(data))
+    identity = encoder_identity("minilm")
+    record = provenance("kinship-demo", command, started, seed=config.seed, encoder=identity, data_hash=data_hash(data))
     content = {**record, "config": asdict(config), "metrics": metrics(results), "runs": list(map(asdict, results))}
     console.print(f"numbers: {write_json(out / 'demo.json', content)}")
     console.print(f"picture: {plot(results, config, out / 'demo.png')}")

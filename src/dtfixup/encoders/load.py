@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from dtfixup.encoders.lean import LeanEncoder, lean_encoder, lean_tokenizer
 from dtfixup.encoders.pooling import pool_words
 from dtfixup.errors import EncoderError
+from dtfixup.files import file_sha256
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -225,10 +226,9 @@ def encoder_sha256(name: str | Path) -> str:
     return hashes[0] if len(hashes) == 1 else hashlib.sha256("\n".join(hashes).encode()).hexdigest()
 
 
-def file_sha256(path: Path) -> str:
-    """SHA-256 of a file, read in pieces."""
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
+def encoder_identity(name: str | Path) -> dict[str, str]:
+    """An encoder's name and hash for result files; a folder is cut to its name so that they can be published."""
+    return {"encoder": Path(name).name, "encoder_sha256": encoder_sha256(name)}
 
 
 def minilm_path() -> Path:

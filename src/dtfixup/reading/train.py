@@ -15,7 +15,7 @@ from rich.console import Console
 
 from dtfixup.encoders import load_encoder, load_tokenizer
 from dtfixup.errors import DivergedError
-from dtfixup.provenance import TaskRun, begin, finish_run, fit_metrics
+from dtfixup.provenance import begin
 from dtfixup.reading.examples import ReadingData, read_data
 from dtfixup.reading.presets import ReadingRunConfig
 from dtfixup.reading.scoring import metrics_of, probabilities, write_probabilities
@@ -23,6 +23,7 @@ from dtfixup.reading.task import ReadingTask, task_examples
 from dtfixup.reading.tokens import ReadingTokens, tokenise
 from dtfixup.training.loop import fit
 from dtfixup.training.ranks import launch
+from dtfixup.training.result import TaskRun, finish_run, fit_metrics
 
 PREDICTIONS = "predictions.jsonl"
 

@@ -1,13 +1,19 @@
-"""What a run comes to, for programs and result files."""
+"""The outcome of a training run, for programs and in its result file."""
 
 import resource
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, Protocol
 
 import torch
+
+from dtfixup.encoders import encoder_identity
+from dtfixup.files import write_json
+from dtfixup.provenance import RESULT, provenance
+from dtfixup.training.config import TrainingConfig, to_json
 
 
 @dataclass(frozen=True)
@@ -34,6 +40,58 @@ class FitResult:
     """All evaluations."""
     watched: dict[str, float]
     """What the monitor saw, see `Judge.summary`; empty for strategies without an input norm."""
+
+
+@dataclass(frozen=True)
+class TaskRun:
+    """A training run and its metrics."""
+
+    fit: FitResult
+    metrics: Mapping[str, float]
+    """Empty if the run was stopped."""
+
+
+def fit_metrics(done: FitResult) -> dict[str, float]:
+    """The metrics of every run's training."""
+    return {
+        "step_ms": round(done.step_ms, 2),
+        "skipped_steps": done.skipped_steps,
+        "steps": done.steps,
+        "train_seconds": round(done.wall_seconds, 1),
+        "peak_gib": round(done.peak_gib, 2),
+        **done.watched,
+    }
+
+
+class RunConfig(Protocol):
+    """The part of a task's configuration that a result file needs."""
+
+    @property
+    def encoder(self) -> str: ...
+
+    @property
+    def training(self) -> TrainingConfig: ...
+
+
+def finish_run(
+    folder: Path,
+    config: RunConfig,
+    done: FitResult,
+    metrics: Mapping[str, float],
+    *,
+    name: str,
+    command: str,
+    started: float,
+    data_hash: str,
+) -> TaskRun:
+    """Write the result file of a training run: its provenance, flat metrics, and the evaluations on the way."""
+    encoder = encoder_identity(config.encoder)
+    record = provenance(name, command, started, seed=config.training.seed, encoder=encoder, data_hash=data_hash)
+    record["dtype"] = config.training.precision.value
+    settings = {**to_json(config), "encoder": encoder["encoder"]}
+    content = {**record, "config": settings, "metrics": dict(metrics), "curve": list(done.history)}
+    write_json(folder / RESULT, content)
+    return TaskRun(done, metrics)
 
 
 def typical_step_ms(epochs: Sequence[float]) -> float:

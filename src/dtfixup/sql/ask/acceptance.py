@@ -20,8 +20,9 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from dtfixup.encoders.load import file_sha256
+from dtfixup.encoders import encoder_identity
 from dtfixup.errors import GuardError
+from dtfixup.files import file_sha256
 from dtfixup.provenance import provenance
 from dtfixup.sql.ask.answers import Verdict as Worth
 from dtfixup.sql.ask.opened import OpenedDatabase
@@ -150,7 +151,7 @@ class Acceptance:
             f"dtfixup sql acceptance [--model FILE] --beam {self.config['beam']} --variants {self.config['variants']}",
             started,
             seed=self.config["seed"],
-            encoder=self.config["encoder"],
+            encoder=encoder_identity(self.config["encoder"]),
             data_hash=self.config["data_hash"],
         )
         kept = {name: self.config[name] for name in ("beam", "variants", "workers", "model_sha256")}
@@ -158,7 +159,6 @@ class Acceptance:
         counts = dict(count_failures(each.failures for each in self.judged if not each.right))
         return {
             **record,
-            "encoder": Path(record["encoder"]).name,
             "config": kept,
             "metrics": self.metrics,
             "failures": counts,

@@ -19,7 +19,7 @@ from rich.console import Console
 from dtfixup.encoders import Tokenizer, load_tokenizer
 from dtfixup.errors import CheckpointError, ConfigError
 from dtfixup.files import write_atomically, write_json
-from dtfixup.provenance import RESULT, begin, finish_run, fit_metrics
+from dtfixup.provenance import RESULT, begin
 from dtfixup.sql.ask.opened import OpenedDatabase
 from dtfixup.sql.ask.parser import MOST_CHARACTERS, TextToSql, default_model
 from dtfixup.sql.finetune.pair_files import read_pair_file
@@ -38,7 +38,7 @@ from dtfixup.sql.model.store import TrainedModel
 from dtfixup.training.checkpoint import BEST, LAST, Checkpoints, weights_file
 from dtfixup.training.loop import fit
 from dtfixup.training.ranks import launch
-from dtfixup.training.result import FitResult
+from dtfixup.training.result import FitResult, finish_run, fit_metrics
 from dtfixup.weights.tensors import read_content, save_weights
 
 TRAINING, TUNED = "training", "tuned.safetensors"

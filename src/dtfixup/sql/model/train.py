@@ -10,7 +10,7 @@ from pathlib import Path
 from rich.console import Console
 
 from dtfixup.encoders import load_encoder
-from dtfixup.provenance import TaskRun, begin, finish_run, fit_metrics
+from dtfixup.provenance import begin
 from dtfixup.sql.model.config import SqlSpConfig
 from dtfixup.sql.model.decoding import decode, exact_metrics
 from dtfixup.sql.model.predictions import likeliest, write_beams
@@ -18,6 +18,7 @@ from dtfixup.sql.model.prepared import Prepared
 from dtfixup.sql.model.task import SqlTask
 from dtfixup.training.loop import fit
 from dtfixup.training.ranks import launch
+from dtfixup.training.result import TaskRun, finish_run, fit_metrics
 
 BEAMS = "beams.jsonl"
 
