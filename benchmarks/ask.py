@@ -22,7 +22,7 @@ from dtfixup.sql.ask.answers import Answer
 from dtfixup.sql.ask.parser import TextToSql, default_model, open_database
 from dtfixup.sql.database.dataset import Dataset, open_dataset
 from dtfixup.sql.database.sample import sample_folder
-from dtfixup.training.checkpoint import weights_file
+from dtfixup.weights.trained import weights_file
 
 
 def main() -> None:

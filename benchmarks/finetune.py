@@ -26,7 +26,7 @@ from dtfixup.sql.database.dataset import open_dataset
 from dtfixup.sql.database.sample import sample_folder
 from dtfixup.sql.finetune.run import finetune, open_finetuning
 from dtfixup.sql.finetune.task import FinetuneConfig
-from dtfixup.training.checkpoint import weights_file
+from dtfixup.weights.trained import weights_file
 
 _LARGEST = 6
 _SEED = 1

@@ -15,8 +15,8 @@ from dtfixup.encoders import encoder_identity
 from dtfixup.files import file_sha256, write_json
 from dtfixup.provenance import begin, provenance
 from dtfixup.sql.model.prepared import open_prepared
-from dtfixup.training.checkpoint import weights_file
 from dtfixup.weights.tensors import read_content
+from dtfixup.weights.trained import weights_file
 from tools.release.pack_loss import measure_loss, rounding_by_part, show_loss
 
 

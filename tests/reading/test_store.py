@@ -90,7 +90,7 @@ def test_another_tokenizer_is_refused(tmp_path: Path) -> None:
 
 
 def test_what_holds_no_reading_model_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(CheckpointError, match=r"has no last\.safetensors: the run has not finished"):
+    with pytest.raises(CheckpointError, match=r"has no last\.safetensors, so its run has not finished"):
         load_model(tmp_path)
     other = save_weights(tmp_path / "other.safetensors", torch.nn.Linear(2, 2), {"fingerprint": {"model": {"a": 1}}})
     with pytest.raises(CheckpointError, match=r"other\.safetensors holds no reading model: ReadingConfig has no field"):

@@ -13,8 +13,8 @@ from dtfixup.sql.ask.parser import TextToSql
 from dtfixup.sql.model.batches import Order
 from dtfixup.sql.model.model import SqlSpModel
 from dtfixup.training.config import to_json
-from dtfixup.training.encoder_task import frozen_checksum, frozen_names
 from dtfixup.weights.tensors import save_weights
+from dtfixup.weights.trained import frozen_checksum, frozen_names
 from tests.sql.tiny_model import CONFIG, tiny_encoder, tiny_model
 
 

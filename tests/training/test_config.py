@@ -34,7 +34,8 @@ def test_json_and_back(config: TrainingConfig) -> None:
 @pytest.mark.parametrize(
     ("values", "complaint"),
     [
-        ({"epoch": 3}, 'TrainingConfig has no field "epoch"; its fields are epochs, batch_size'),
+        ({"epoch": 3}, r'TrainingConfig has no field "epoch"; did you mean "epochs"\?'),
+        ({"xyz": 3}, 'TrainingConfig has no field "xyz"; its fields are epochs, batch_size'),
         ({"update": {"rate": 1}}, r'TrainingConfig\.update has no field "rate"'),
         ({"update": 3}, r"TrainingConfig\.update must be a JSON object"),
         ({"epochs": "3"}, r"TrainingConfig\.epochs is of type int, got '3'"),

@@ -21,9 +21,9 @@ from dtfixup.sql.model.decoding import corpus_for, decode
 from dtfixup.sql.model.predictions import likeliest
 from dtfixup.sql.model.prepared import Prepared
 from dtfixup.sql.model.store import TrainedModel, load_model
-from dtfixup.training.encoder_task import frozen_names
 from dtfixup.weights.packed import Storage, rounded
 from dtfixup.weights.tensors import model_tensors
+from dtfixup.weights.trained import frozen_names
 
 
 @dataclass(frozen=True)

@@ -42,8 +42,8 @@ from dtfixup.sql.evaluation.execution_accuracy import (
 from dtfixup.sql.evaluation.score import judge_beams, read_beams, read_result, require_same
 from dtfixup.sql.finetune.task import TUNING
 from dtfixup.sql.model.config import SqlSpConfig
-from dtfixup.training.checkpoint import weights_file
 from dtfixup.weights.tensors import read_content
+from dtfixup.weights.trained import weights_file
 
 NAME = "spider-errors"
 _RUN_FIELDS = ("name", "command", "commit", "seed", "encoder", "encoder_sha256", "data_hash", "config")

@@ -19,14 +19,14 @@ from dtfixup.transformer import Kernel, StackConfig, TransformerStack
 
 @dataclass(frozen=True)
 class ReadingConfig:
-    """Shape of the model; the defaults are the paper's but for the width, which is the bundled encoder's."""
+    """Shape of the model; the defaults are the paper's, except the width, which is the bundled encoder's."""
 
     layers: int = 4
-    """New layers, N; 0 puts the linear layer on the encoder."""
+    """Number of new layers, N; 0 puts the linear layer on the encoder."""
     strategy: str = "dt-fixup"
-    """How the new layers are made trainable."""
+    """Initialisation of the new layers."""
     dim: int = 384
-    """Width of the new layers; the encoder's states are projected where theirs is another."""
+    """Width of the new layers; encoder states of another width are projected."""
     heads: int = 8
     """Attention heads of the new layers."""
     mlp_dim: int = 2048
@@ -36,9 +36,9 @@ class ReadingConfig:
     dropout: float = 0.1
     """Dropout before the linear layer."""
     kernel: Kernel = Kernel.AUTO
-    """How attention is computed; "plain" is the textbook form, slow and equal."""
+    """Implementation of attention; all give the same result."""
     max_tokens: int = 256
-    """Longest sequence of context, question and option; a longer context loses its end."""
+    """Longest sequence of context, question and option; longer contexts are cut."""
 
     def __post_init__(self) -> None:
         if self.layers < 0:

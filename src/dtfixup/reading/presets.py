@@ -1,8 +1,8 @@
-"""Configurations of the reading model, as functions that return frozen dataclasses.
+"""The configuration of a reading run, and its presets as functions.
 
-`paper` is the paper's run with RoBERTa-large, `minilm` ours with the bundled encoder, `smoke` small enough for a CPU;
-`own_data` is for one's own file of questions or texts. A file of JSON or YAML fields, or options of the command line,
-may change any field of a preset; an unknown field is an error.
+`paper` is the paper's run with RoBERTa-large, `minilm` ours with the bundled encoder, `smoke` a small one for a CPU,
+`own_data` for a file of your own questions or texts. A file of JSON or YAML fields, or options of the command line,
+change fields of a preset.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,18 +19,18 @@ from dtfixup.training.update import UpdateConfig
 
 @dataclass(frozen=True)
 class ReadingRunConfig:
-    """Everything that a run of the reading model depends on, but the data."""
+    """Everything that a reading run depends on, except the data."""
 
     encoder: str = "minilm"
-    """Encoder by name or folder."""
+    """Pre-trained encoder, by name or folder."""
     encoder_factor: float = 0.1
-    """The encoder's learning rate, as a multiple of the run's; 0 leaves the encoder as it is."""
+    """Learning rate of the encoder, as a multiple of the run's; 0 freezes the encoder."""
     model: ReadingConfig = field(default_factory=ReadingConfig)
     """Shape of the model."""
     training: TrainingConfig = field(default_factory=TrainingConfig)
-    """Schedule."""
+    """Training schedule."""
     hold_out: float = 0.0
-    """Share of the training examples to keep apart and evaluate on, for tuning; 0 evaluates on val."""
+    """Share of the training examples to hold out and evaluate on; 0 evaluates on val."""
 
     def __post_init__(self) -> None:
         if self.encoder_factor < 0:
@@ -50,12 +50,12 @@ def paper() -> ReadingRunConfig:
 
 
 def minilm() -> ReadingRunConfig:
-    """The bundled 22.7M encoder, N = 4, tuned on held-out training examples of ReClor."""
+    """The bundled encoder of 22.7M parameters, N = 4, tuned on held-out training examples of ReClor."""
     return ReadingRunConfig(encoder_factor=0.3, training=_schedule(1e-4))
 
 
 def smoke() -> ReadingRunConfig:
-    """Two narrow layers on a frozen encoder, two epochs: shows that everything runs, learns little."""
+    """Two narrow layers on a frozen encoder, two epochs: a check that everything runs."""
     return ReadingRunConfig(
         encoder_factor=0.0,
         model=ReadingConfig(layers=2, dim=64, heads=4, mlp_dim=128),
@@ -64,9 +64,9 @@ def smoke() -> ReadingRunConfig:
 
 
 def own_data(layers: int = 12, epochs: int = 12) -> ReadingRunConfig:
-    """For one file of one's own examples, of which a tenth is held out; without a GPU it trains in float32.
+    """For a file of your own examples, of which a tenth is held out; without a GPU it trains in fp32.
 
-    The new layers learn faster than in `minilm`: files of one's own are smaller, and their training has fewer steps.
+    The learning rate is higher than in `minilm`, because such files are smaller and training has fewer steps.
     """
     config = ReadingRunConfig(training=_schedule(3e-4))
     precision = Precision.BF16 if torch.cuda.is_available() else Precision.FP32

@@ -13,10 +13,9 @@ import torch
 from dtfixup.encoders import Encoder, load_encoder, load_tokenizer
 from dtfixup.errors import CheckpointError
 from dtfixup.reading.model import ReadingConfig, ReadingModel
-from dtfixup.training.checkpoint import weights_file
 from dtfixup.training.config import from_json
-from dtfixup.training.encoder_task import load_trained
 from dtfixup.weights.tensors import read_content
+from dtfixup.weights.trained import load_trained, weights_file
 
 
 @dataclass(frozen=True)

@@ -19,29 +19,16 @@ from torch import Tensor, nn
 import dtfixup
 from dtfixup.errors import CheckpointError, ConfigError
 from dtfixup.training.config import FREE_ON_RESUME, TrainingConfig, to_json
-from dtfixup.training.health import StepRow
-from dtfixup.training.log import finite
+from dtfixup.training.health import StepRow, finite_or_none
 from dtfixup.training.update import Updater
 from dtfixup.weights.tensors import copy_into, model_tensors, read_content, read_tensors, write_tensors
+from dtfixup.weights.trained import LAST
 
 FORMAT = 1
 """Of the names and meanings in a checkpoint; raised when an older one cannot be read any more."""
 BEST = "best.safetensors"
-LAST = "last.safetensors"
 _FOLDER, _PATTERN, _KEPT = "checkpoints", "step-*.safetensors", 2
 _RANDOM = "random/"
-
-
-def weights_file(path: str | Path) -> Path:
-    """The weights to use: of a finished run by its folder, or a file by its name."""
-    path = Path(path)
-    if not path.is_dir():
-        return path
-    if not (path / LAST).is_file():
-        raise CheckpointError(
-            f"{path} has no {LAST}: the run has not finished, go on with it by --resume, or name a file of weights"
-        )
-    return path / LAST
 
 
 @dataclass
@@ -61,7 +48,7 @@ class Standing:
     """What the monitor saw."""
 
     def to_json(self) -> dict[str, Any]:
-        rows = [(finite(loss), finite(norm), skipped) for loss, norm, skipped in self.pending]
+        rows = [(finite_or_none(loss), finite_or_none(norm), skipped) for loss, norm, skipped in self.pending]
         return {**asdict(self), "pending": rows}
 
     @classmethod

@@ -1,9 +1,10 @@
-"""How a run is trained, as frozen dataclasses that go to JSON and back.
+"""How a run is trained: `TrainingConfig`, and frozen dataclasses to JSON and back.
 
-In: values from code, a file or the command line. Out: `TrainingConfig`, checked. `to_json` and `from_json` serve any
-frozen dataclass of plain fields, so that a task can write its own beside it; a key that no field knows is an error.
+`to_json` and `from_json` take any frozen dataclass of plain fields. An unknown key is an error that names the nearest
+field. The docstrings of the fields are the help texts of the command line.
 """
 
+import difflib
 import types
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
@@ -19,38 +20,38 @@ ConfigT = TypeVar("ConfigT")
 
 @dataclass(frozen=True)
 class TrainingConfig:
-    """A schedule and how it is run; the defaults are the paper's for text-to-SQL."""
+    """The training schedule; the defaults are the paper's for text-to-SQL."""
 
     epochs: int = 60
     """Passes over the training examples."""
     batch_size: int = 16
-    """Examples of a planned batch."""
+    """Examples in a batch."""
     accumulate: int = 1
-    """Planned batches per update; the gradient is the mean over all their examples."""
+    """Batches per update; the gradient is the mean over all their examples."""
     precision: Precision = Precision.TF32
-    """fp32, tf32 or bf16."""
+    """Precision of matrix products."""
     update: UpdateConfig = field(default_factory=UpdateConfig)
-    """Learning rate, clipping, skipping and averaging."""
+    """How the parameters are updated."""
     warmup: int = 0
-    """Updates in which the rate rises linearly; DT-Fixup needs none."""
+    """Updates in which the learning rate rises linearly; DT-Fixup needs none."""
     power: float = 0.5
-    """Of the anneal (1 - step/total)^power; 1 is linear, 0 keeps the rate."""
+    """Power of the anneal (1 - step/total)^power: 1 is linear, 0 keeps the learning rate."""
     evaluate_every: int = 5
-    """Epochs between two evaluations; 0 evaluates at the end only."""
+    """Epochs between evaluations; 0 evaluates at the end only."""
     checkpoint_minutes: float = 10.0
-    """Minutes between two checkpoints; 0 saves none by the clock."""
+    """Minutes between checkpoints; 0 saves none by time."""
     checkpoint_steps: int = 0
-    """Updates between two checkpoints; 0 saves none by count."""
+    """Updates between checkpoints; 0 saves none by count."""
     log_every: int = 50
-    """Updates between two lines of the log; the device is not waited for in between."""
+    """Updates between lines of the log; the host waits for the device only there."""
     skipped_in_a_row: int = 20
-    """Updates skipped one after the other that end the run."""
+    """Skipped updates in a row that end the run."""
     skipped_share: float = 0.2
     """Share of skipped updates among the last 1,000 that ends the run."""
     seed: int = 1
-    """Of weights, order of examples and dropout."""
+    """Random seed of weights, order of examples and dropout."""
     graphs: bool | None = None
-    """Hold steps in CUDA graphs; by default wherever there is a GPU."""
+    """Run steps as CUDA graphs; by default on any GPU."""
 
     def __post_init__(self) -> None:
         at_least = {"epochs": 1, "batch_size": 1, "accumulate": 1, "log_every": 1, "skipped_in_a_row": 1, "seed": 0}
@@ -75,7 +76,7 @@ FREE_ON_RESUME = frozenset(
         "skipped_share",
     }
 )
-"""Fields of `TrainingConfig` that do not change what is trained: a resumed run may have others."""
+"""Fields of `TrainingConfig` that do not change the result: a resumed run may set them anew."""
 
 
 def to_json(config: Any) -> dict[str, Any]:
@@ -126,7 +127,7 @@ def from_json(kind: type[ConfigT], values: Mapping[str, Any]) -> ConfigT:
     1.0
     >>> from_json(TrainingConfig, {"epoch": 2})
     Traceback (most recent call last):
-    dtfixup.errors.ConfigError: TrainingConfig has no field "epoch"; ...
+    dtfixup.errors.ConfigError: TrainingConfig has no field "epoch"; did you mean "epochs"?
     """
     return _build(kind, values, kind.__name__)
 
@@ -135,8 +136,11 @@ def _build(kind: type[ConfigT], values: Any, where: str) -> ConfigT:
     if not isinstance(values, Mapping):
         raise ConfigError(f"{where} must be a JSON object of fields, got {values!r}")
     hints = get_type_hints(kind)
-    if unknown := [name for name in values if name not in hints]:
-        raise ConfigError(f'{where} has no field "{unknown[0]}"; its fields are {", ".join(hints)}')
+    for name in values:
+        if name not in hints:
+            near = difflib.get_close_matches(str(name), hints, n=1)
+            advice = f'did you mean "{near[0]}"?' if near else f"its fields are {', '.join(hints)}"
+            raise ConfigError(f'{where} has no field "{name}"; {advice}')
     return kind(**{name: _read(hints[name], value, f"{where}.{name}") for name, value in values.items()})
 
 

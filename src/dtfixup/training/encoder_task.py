@@ -6,14 +6,12 @@ task adds data and metrics. `load_trained` is the way back: weights of a finishe
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from dtfixup.errors import CheckpointError
 from dtfixup.fixup import (
     FixupReport,
     MuChoice,
@@ -26,7 +24,7 @@ from dtfixup.training.casting import call_cast, cast_names
 from dtfixup.training.plan import BatchPlan, PlannedBatch
 from dtfixup.training.task import ShapeT
 from dtfixup.training.update import ParameterGroup, parameter_groups
-from dtfixup.weights.tensors import checksum, load_weights
+from dtfixup.weights.trained import freeze_if_untrained, frozen_checksum, frozen_names
 
 ModelT = TypeVar("ModelT", bound=nn.Module)
 _MEASURED = 64  # examples of a batch that μ is measured on
@@ -67,7 +65,7 @@ class EncoderTask(ABC, Generic[ModelT, ShapeT]):
         self.model, self.plan, self._mu = model, plan, mu
         self._encoder, self._stack, self._strategy, self._factor = encoder, stack, strategy, encoder_factor
         self._device = next(model.parameters()).device
-        leave_untrained(encoder, encoder_factor)
+        freeze_if_untrained(encoder, encoder_factor)
         self._made_of = {"frozen": frozen_checksum(model), **made_of}
         self._cast = cast_names(model, keep=uncast)
 
@@ -132,31 +130,3 @@ class EncoderTask(ABC, Generic[ModelT, ShapeT]):
         else:
             loss_B = self.model(batch)
         return loss_B.sum()
-
-
-def frozen_names(model: nn.Module) -> list[str]:
-    """Parameters that are not trained: they come with the encoder, so files leave them out."""
-    return [name for name, parameter in model.named_parameters() if not parameter.requires_grad]
-
-
-def frozen_checksum(model: nn.Module) -> str:
-    """Of the parameters that a model's file leaves out: whoever loads it must have the same."""
-    parameters = dict(model.named_parameters())
-    return checksum({name: parameters[name].detach().cpu() for name in frozen_names(model)})
-
-
-def leave_untrained(encoder: nn.Module, factor: float) -> None:
-    """An encoder whose rate is 0 is not trained, and not in the run's files."""
-    if not factor:
-        encoder.requires_grad_(False)
-
-
-def load_trained(file: Path, model: nn.Module, encoder: nn.Module, made_of: Mapping[str, Any]) -> None:
-    """Weights of a run into a model of the same make; `made_of` is the fingerprint that the file has."""
-    leave_untrained(encoder, made_of["encoder_factor"])
-    if made_of["frozen"] != frozen_checksum(model):
-        raise CheckpointError(
-            f"{file} was trained on another encoder than {made_of['encoder']} is here: its frozen weights differ. Use "
-            "that encoder"
-        )
-    load_weights(file, model, left_out=frozen_names(model))

@@ -20,6 +20,7 @@ from torch.utils.tensorboard import SummaryWriter
 from dtfixup.errors import DataError, TrainingError
 from dtfixup.files import write_atomically
 from dtfixup.fixup import Alert
+from dtfixup.training.health import finite_or_none
 
 STEPS, EVALUATIONS, ALERTS = "steps.jsonl", "evaluations.jsonl", "alerts.jsonl"
 TENSORBOARD = "tensorboard"
@@ -123,7 +124,7 @@ class RunLog:
     def alert(self, alert: Alert) -> None:
         """An assumption of the method broke; the monitor itself has warned of it."""
         row = {"step": alert.step, "assumption": alert.assumption.value, "message": alert.message}
-        self._write(ALERTS, {**row, "value": finite(alert.value), "limit": alert.limit})
+        self._write(ALERTS, {**row, "value": finite_or_none(alert.value), "limit": alert.limit})
 
     def epoch(self, number: int, epochs: int, step_ms: float) -> None:
         """The end of an epoch: told only where there is no progress bar."""
@@ -136,7 +137,7 @@ class RunLog:
     def _write(self, name: str, row: Mapping[str, Any]) -> None:
         if not self._files:
             return
-        plain = {key: finite(value) if isinstance(value, float) else value for key, value in row.items()}
+        plain = {key: finite_or_none(value) if isinstance(value, float) else value for key, value in row.items()}
         self._files[name].write(plain)
         for key, value in plain.items():
             if key not in ("step", "limit") and isinstance(value, int | float) and name != ALERTS:
@@ -160,8 +161,3 @@ class Thinned:
 
 def _line(row: Mapping[str, Any]) -> str:
     return json.dumps(row, allow_nan=False) + "\n"
-
-
-def finite(value: float) -> float | None:
-    """The value where JSON knows it; none for NaN and infinity."""
-    return value if math.isfinite(value) else None

@@ -5,6 +5,7 @@ come the log, a checkpoint and, at the end of an epoch, an evaluation, where the
 nothing waits for the device. Where a run stands follows from the number of its updates alone, so it can stop after any.
 """
 
+import math
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -33,8 +34,8 @@ from dtfixup.training.checkpoint import (
     state_tensors,
 )
 from dtfixup.training.config import TrainingConfig
-from dtfixup.training.health import Health
-from dtfixup.training.log import Interval, RunLog, finite
+from dtfixup.training.health import Health, finite_or_none
+from dtfixup.training.log import Interval, RunLog
 from dtfixup.training.precision import autocast, float32_products
 from dtfixup.training.ranks import Ranks, Wish, launch
 from dtfixup.training.result import FitResult, joined_in_time, joined_over_ranks, peak_gib, typical_step_ms
@@ -273,7 +274,8 @@ class _Run(Generic[ShapeT]):
 
     def _write_line(self) -> None:
         self._read_rows()
-        losses, norms = ([value for row in self.at.pending if (value := finite(row[at])) is not None] for at in (0, 1))
+        rows = self.at.pending
+        losses, norms = ([row[column] for row in rows if math.isfinite(row[column])] for column in (0, 1))
         now = time.monotonic()
         self.log.interval(
             Interval(
@@ -310,7 +312,7 @@ class _Run(Generic[ShapeT]):
         try:  # the training's random streams stay where they are, however often one evaluates
             with torch.random.fork_rng(devices), torch.no_grad(), self.updater.averaged():
                 with self.signals.breakable():
-                    metrics = {name: finite(float(value)) for name, value in self.task.evaluate().items()}
+                    metrics = {name: finite_or_none(float(value)) for name, value in self.task.evaluate().items()}
                 evaluation = {"step": self.at.step, "epoch": epoch, **metrics}
                 self._save_where_best(evaluation)
         except StopAsked:

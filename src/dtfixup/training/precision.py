@@ -8,14 +8,14 @@ import torch
 
 
 class Precision(StrEnum):
-    """How matrices are multiplied; weights, gradients and moments are always fp32."""
+    """Precision of matrix products; weights, gradients and moments are always fp32."""
 
     FP32 = "fp32"
-    """In fp32 throughout."""
+    """fp32 throughout."""
     TF32 = "tf32"
-    """Products of fp32 matrices in TF32, where the GPU has it."""
+    """fp32, with TF32 products where the GPU has them."""
     BF16 = "bf16"
-    """bf16 by autocast, and the rest as with tf32."""
+    """bf16 by autocast; the rest as in tf32."""
 
 
 @contextmanager

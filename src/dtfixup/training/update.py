@@ -21,22 +21,22 @@ from dtfixup.errors import ConfigError
 
 @dataclass(frozen=True)
 class UpdateConfig:
-    """How parameters are updated; the defaults are the paper's for text-to-SQL."""
+    """One update; the defaults are the paper's for text-to-SQL."""
 
     learning_rate: float = 4e-4
-    """Of the new layers; groups may have a factor."""
+    """Learning rate of the new layers; parameter groups multiply it by their factor."""
     betas: tuple[float, float] = (0.9, 0.999)
-    """Of Adam."""
+    """Adam's decay rates."""
     epsilon: float = 1e-8
-    """Of Adam."""
+    """Adam's epsilon."""
     weight_decay: float = 0.0
-    """Decoupled, as in AdamW."""
+    """Decoupled weight decay, as in AdamW."""
     clip: float = 5.0
     """Largest gradient norm."""
     spike: float = 20.0
-    """A batch with a gradient norm this many times the usual, or the clip if that is more, is skipped and counted."""
+    """Skip an update whose gradient norm is this many times the usual norm (at least the clip)."""
     average: float = 0.0
-    """Decay of the moving average of the weights; 0 keeps none."""
+    """Decay of the moving average of the weights; 0 keeps no average."""
 
     def __post_init__(self) -> None:
         if not (self.learning_rate > 0 and self.clip > 0 and self.epsilon > 0 and self.spike > 1):

@@ -135,14 +135,14 @@ def tiny_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from dtfixup.sql.model.model import SqlSpModel
     from dtfixup.sql.model.packing import pack_model
     from dtfixup.training.config import to_json
-    from dtfixup.training.encoder_task import frozen_checksum, frozen_names, leave_untrained
     from dtfixup.weights.tensors import save_weights
+    from dtfixup.weights.trained import freeze_if_untrained, frozen_checksum, frozen_names
 
     folder = tmp_path_factory.mktemp("tiny")
     torch.manual_seed(0)
     config = smoke()
     model = SqlSpModel(config.model, load_reader())
-    leave_untrained(model.encoder, config.encoder_factor)
+    freeze_if_untrained(model.encoder, config.encoder_factor)
     made_of = {"model": to_json(config.model), "order": config.order, "encoder": config.encoder}
     made_of |= {"encoder_factor": config.encoder_factor, "frozen": frozen_checksum(model)}
     save_weights(folder / "last.safetensors", model, {"fingerprint": made_of}, left_out=frozen_names(model))

@@ -313,7 +313,7 @@ def test_models_that_cannot_be_used_say_so(tmp_path: Path) -> None:
     for path, message in (
         (tmp_path / "none", "none does not exist"),
         (truncated, "cannot be read, it is truncated or damaged"),
-        (folder, "has no last.safetensors: the run has not finished"),
+        (folder, "has no last.safetensors, so its run has not finished"),
         (run_of_other_size(tmp_path), "the sizes were set otherwise"),
     ):
         with pytest.raises(CheckpointError, match=message):

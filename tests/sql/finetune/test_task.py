@@ -25,9 +25,9 @@ from dtfixup.sql.linking.inputs import describe_database, describe_question
 from dtfixup.sql.model.decoding import corpus_for
 from dtfixup.sql.model.prepared import Prepared
 from dtfixup.sql.model.store import TrainedModel, load_model
-from dtfixup.training.encoder_task import frozen_names
 from dtfixup.training.loop import fit
 from dtfixup.weights.tensors import model_tensors
+from dtfixup.weights.trained import frozen_names
 from tests.sql.asked import tiny_run
 from tests.sql.harbour_pairs import BERTHS, CONFIG, PAIRS, changed_training, make_harbours
 from tests.sql.reflected import run_script

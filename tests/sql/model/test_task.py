@@ -300,7 +300,7 @@ def test_picking_what_runs_needs_databases(finished: Path, tmp_path: Path) -> No
 
 
 def test_what_holds_no_model_is_refused(tmp_path: Path, finished: Path) -> None:
-    with pytest.raises(CheckpointError, match=r"has no last\.safetensors: the run has not finished"):
+    with pytest.raises(CheckpointError, match=r"has no last\.safetensors, so its run has not finished"):
         load_model(tmp_path)
     damaged = tmp_path / "damaged.safetensors"
     damaged.write_bytes((finished / "last.safetensors").read_bytes()[:-100])

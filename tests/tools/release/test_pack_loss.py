@@ -23,8 +23,8 @@ from dtfixup.sql.model.prepared import Prepared, open_prepared
 from dtfixup.sql.model.store import load_model
 from dtfixup.sql.preparation.prepare import prepare
 from dtfixup.training.config import to_json
-from dtfixup.training.encoder_task import frozen_checksum, frozen_names
 from dtfixup.weights.tensors import save_weights
+from dtfixup.weights.trained import frozen_checksum, frozen_names
 from tools.release import pack_loss
 from tools.release.pack_loss import Decoded, PackLoss, decode_split, measure_loss, rounding_by_part, show_loss
 

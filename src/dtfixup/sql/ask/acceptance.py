@@ -37,8 +37,8 @@ from dtfixup.sql.evaluation.neutral import judge_any
 from dtfixup.sql.execution.guarded import open_guarded
 from dtfixup.sql.execution.workers import Lost, run_supervised
 from dtfixup.sql.linking.view import shown
-from dtfixup.training.checkpoint import weights_file
 from dtfixup.weights.tensors import read_content
+from dtfixup.weights.trained import weights_file
 
 SPLITS = ("train", "dev")
 """Files of the bundled dataset; both are of the acceptance set, the names are those of Spider's layout."""

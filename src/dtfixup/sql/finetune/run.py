@@ -35,11 +35,12 @@ from dtfixup.sql.finetune.task import (
 from dtfixup.sql.language.words import split_words
 from dtfixup.sql.model.prepared import Prepared
 from dtfixup.sql.model.store import TrainedModel
-from dtfixup.training.checkpoint import BEST, LAST, Checkpoints, weights_file
+from dtfixup.training.checkpoint import BEST, Checkpoints
 from dtfixup.training.loop import fit
 from dtfixup.training.ranks import launch
 from dtfixup.training.result import FitResult, finish_run, fit_metrics
 from dtfixup.weights.tensors import read_content, save_weights
+from dtfixup.weights.trained import LAST, weights_file
 
 TRAINING, TUNED = "training", "tuned.safetensors"
 HELD_OUT_FILE, PAIRS_FILE = "held_out.jsonl", "pairs.json"

@@ -30,11 +30,11 @@ from dtfixup.sql.model.store import TrainedModel
 from dtfixup.sql.preparation.assembly import assemble_parts
 from dtfixup.sql.preparation.prepare import make_part
 from dtfixup.training.config import TrainingConfig, to_json
-from dtfixup.training.encoder_task import frozen_names
 from dtfixup.training.plan import PlannedBatch
 from dtfixup.training.precision import Precision
 from dtfixup.training.update import ParameterGroup, UpdateConfig, parameter_groups
 from dtfixup.weights.tensors import checksum, model_tensors
+from dtfixup.weights.trained import frozen_names
 
 TRAIN, HELD_OUT = "train", "held_out"
 TUNING = "finetune"
@@ -66,16 +66,16 @@ def _schedule() -> TrainingConfig:
 
 @dataclass(frozen=True)
 class FinetuneConfig:
-    """Everything that a fine-tuning run depends on, but model, pairs and database; docs/start/finetune.md says why."""
+    """Everything that a fine-tuning run depends on, except model, pairs and database."""
 
     encoder: str = "minilm"
-    """The model's encoder, which is not trained."""
+    """Encoder of the model, which stays frozen."""
     hold_out: float = 0.2
-    """Share of the pairs that is kept apart and measured on."""
+    """Share of the pairs to hold out and measure on."""
     beam: int = 5
-    """Queries that are looked for when the model is measured, as `dtfixup sql ask` does."""
+    """Beam width when the model is measured, as in `dtfixup sql ask`."""
     training: TrainingConfig = field(default_factory=_schedule)
-    """Schedule."""
+    """Training schedule."""
 
     def __post_init__(self) -> None:
         if not 0 < self.hold_out <= 0.5:

@@ -1,8 +1,7 @@
-"""Configurations of SQL-SP, as functions that return frozen dataclasses.
+"""The configuration of a run of SQL-SP, and its presets as functions.
 
-`paper` is the paper's run with RoBERTa-large, `minilm` ours with the bundled encoder, `smoke` small enough for a CPU. A
-file of JSON or YAML fields, or options of the command line, may change any field of a preset; an unknown field is an
-error.
+`paper` is the paper's run with RoBERTa-large, `minilm` ours with the bundled encoder, `smoke` a small one for a CPU. A
+file of JSON or YAML fields, or options of the command line, change fields of a preset.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,28 +19,28 @@ from dtfixup.training.update import UpdateConfig
 
 @dataclass(frozen=True)
 class SqlSpConfig:
-    """Everything that a run of SQL-SP depends on, but the data."""
+    """Everything that a run of SQL-SP depends on, except the data."""
 
     encoder: str = "minilm"
-    """Encoder by name or folder."""
+    """Pre-trained encoder, by name or folder."""
     encoder_factor: float = 0.1
-    """The encoder's learning rate, as a multiple of the run's; 0 leaves the encoder as it is."""
+    """Learning rate of the encoder, as a multiple of the run's; 0 freezes the encoder."""
     model: ModelConfig = field(default_factory=ModelConfig)
     """Shape of the model."""
     training: TrainingConfig = field(default_factory=TrainingConfig)
-    """Schedule."""
+    """Training schedule."""
     mu: MuChoice = MuChoice.MAX
-    """What DT-Fixup takes for mu; all but the largest input norm are for comparison."""
+    """Input norm that DT-Fixup takes for mu; the paper takes the maximum."""
     order: Order = Order.SHUFFLED
     """Order of schema items in training; they are read as stored, or grouped, otherwise."""
     splits: str = "train"
     """Splits to train on, separated by commas."""
     synthetic: float = 0.0
-    """Made-up examples in every epoch, a new choice each time, as a multiple of the others; all if there are fewer."""
+    """Made-up examples per epoch, as a multiple of the real ones; resampled every epoch."""
     hold_out: int = 0
-    """Databases of the training splits to keep apart and evaluate on, for tuning; 0 evaluates on dev."""
+    """Training databases to hold out and evaluate on, for tuning; 0 evaluates on dev."""
     beam: int = 5
-    """Hypotheses of the search at the end."""
+    """Beam width of the final search."""
 
     def __post_init__(self) -> None:
         if min(self.encoder_factor, self.hold_out, self.synthetic) < 0:
@@ -66,7 +65,7 @@ def paper() -> SqlSpConfig:
 
 
 def minilm() -> SqlSpConfig:
-    """The bundled 22.7M encoder, N = 24; minutes on a GPU."""
+    """The bundled encoder of 22.7M parameters, N = 24; minutes on a GPU."""
     return SqlSpConfig(
         encoder_factor=0.2,
         model=ModelConfig(relevance_weight=0.3, stream_limit=2.0),
@@ -82,7 +81,7 @@ def minilm() -> SqlSpConfig:
 
 
 def smoke() -> SqlSpConfig:
-    """Two narrow layers on a frozen encoder, three epochs: shows that everything runs, learns little."""
+    """Two narrow layers on a frozen encoder, three epochs: a check that everything runs."""
     return SqlSpConfig(
         encoder_factor=0.0,
         model=ModelConfig(

@@ -25,7 +25,7 @@ _NEVER = -1e9  # a logit that is out of the question; finite, so that a row of n
 
 @dataclass(frozen=True)
 class DecoderConfig:
-    """Sizes are the paper's (appendix C.5), dropout is the bundled encoder's."""
+    """Shape of the decoder; the sizes are the paper's (appendix C.5), the dropout the bundled encoder's."""
 
     action_dim: int = 128
     """Width of action embeddings."""
@@ -34,13 +34,13 @@ class DecoderConfig:
     lstm_dim: int = 512
     """Width of the LSTM."""
     heads: int = 8
-    """Heads of the attention over the stack's outputs."""
+    """Attention heads over the stack's outputs."""
     dropout: float = 0.3
     """Dropout on the context z."""
     values_in_context: bool = True
-    """Whether z also attends to the literal candidates, so that a condition is not forgotten."""
+    """Let z attend to the literal candidates too, so that no condition is forgotten."""
     label_smoothing: float = 0.2
-    """Uniform label smoothing of columns."""
+    """Uniform label smoothing over columns."""
 
 
 class Memory(NamedTuple):

@@ -31,9 +31,9 @@ class ModelConfig:
     """Shape of SQL-SP; sizes are the paper's, dropout is the bundled encoder's."""
 
     layers: int = 24
-    """New layers, N."""
+    """Number of new layers, N."""
     strategy: str = "dt-fixup"
-    """How the new layers are made trainable."""
+    """Initialisation of the new layers."""
     dim: int = 256
     """Width of the new layers."""
     heads: int = 8
@@ -43,19 +43,19 @@ class ModelConfig:
     input_dropout: float = 0.3
     """Dropout on the stack's input."""
     stream_limit: float = 0.0
-    """The longest vector between two new layers, as a multiple of mu; 0 sets no limit."""
+    """Largest norm of a vector between two new layers, as a multiple of mu; 0 sets no limit."""
     added_limit: float = 0.0
     """The longest vector that a new layer may add, as a multiple of mu; 0 sets no limit."""
     kernel: Kernel = Kernel.AUTO
-    """How relations and the decoder's recurrence are computed; "plain" is the textbook form, slow and equal."""
+    """Implementation of relation attention and of the decoder's recurrence; all give the same result."""
     anchors: bool = True
-    """Whether the encoder reads, after a column's name, a value of it that the question says."""
+    """Let the encoder read, after a column's name, a value of it that the question contains."""
     relevance_weight: float = 0.0
-    """Weight of a second loss: from the stack's outputs alone, whether the query uses each column and table."""
+    """Weight of a second loss: which columns and tables the query uses."""
     freeze_embeddings: bool = True
-    """Keep the encoder's embedding tables as they are."""
+    """Freeze the encoder's embedding tables."""
     decoder: DecoderConfig = field(default_factory=DecoderConfig)
-    """Sizes of the decoder."""
+    """Shape of the decoder."""
 
 
 class SqlSpModel(nn.Module):

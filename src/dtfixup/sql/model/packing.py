@@ -20,10 +20,9 @@ import dtfixup
 from dtfixup.errors import CheckpointError, ConfigError, DataError
 from dtfixup.files import read_json
 from dtfixup.sql.model.store import VOCABULARY, load_model, vocabulary_sha256
-from dtfixup.training.checkpoint import LAST, weights_file
-from dtfixup.training.encoder_task import frozen_names
 from dtfixup.weights.packed import SCALE, Storage, pack_tensors
 from dtfixup.weights.tensors import PACKED, model_tensors, read_content, write_tensors
+from dtfixup.weights.trained import LAST, frozen_names, weights_file
 
 MEGABYTES = 45.0
 """The most that a shipped file may have, of 10^6 bytes each."""

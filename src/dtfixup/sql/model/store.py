@@ -23,10 +23,9 @@ from dtfixup.sql.linking.relations import Relation
 from dtfixup.sql.model.batches import Order
 from dtfixup.sql.model.config import SqlSpConfig
 from dtfixup.sql.model.model import ModelConfig, SqlSpModel
-from dtfixup.training.checkpoint import weights_file
 from dtfixup.training.config import from_json
-from dtfixup.training.encoder_task import load_trained
 from dtfixup.weights.tensors import read_content
+from dtfixup.weights.trained import load_trained, weights_file
 
 VOCABULARY = "vocabulary"
 """The key of a content that holds `vocabulary_sha256`."""
