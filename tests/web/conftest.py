@@ -8,10 +8,9 @@ from fastapi.testclient import TestClient
 from playwright.sync_api import Browser, Page, Route, expect
 
 from dtfixup.web.server import Site, build_site
-from dtfixup.web.settings import Settings
+from dtfixup.web.settings import ServerSettings
 from dtfixup.web.store.catalogue import Catalogue
 from tests.sql.asked import tiny_parser, tiny_run
-from tests.web.page.test_runs import log_run
 from tests.web.processes import Served, serving
 from tests.web.shops import catalogue_of, make_shop
 from tests.web.visits import HOSTILE, SCREEN, Visit
@@ -31,7 +30,7 @@ def catalogue(shop: Path) -> Catalogue:
 @pytest.fixture(scope="module")
 def site(catalogue: Catalogue) -> Iterator[Site]:
     """A whole site; nothing listens."""
-    built = build_site(tiny_parser(), catalogue, Settings(rows=50, run_deadline=2.0))
+    built = build_site(tiny_parser(), catalogue, ServerSettings(rows=50, deadline=2.0))
     yield built
     built.close()
 
@@ -50,10 +49,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     script = f"CREATE TABLE {table} ({table} TEXT); INSERT INTO {table} VALUES ('{HOSTILE}');"
     make_shop(folder / "hostile.sqlite", script)
     (folder / "databases.yaml").write_text("databases: {shop: shop.sqlite, hostile: hostile.sqlite}")
-    log_run(folder / "runs" / "deep", "dt-fixup", 24, 1, [30.0, 70.0])
-    log_run(folder / "runs" / "flat", "dt-fixup", 4, 1, [20.0, 40.0])
-    (folder / "runs" / "odd.json").write_text("{")
-    options = ["--databases", str(folder / "databases.yaml"), "--runs", str(folder / "runs")]
+    options = ["--databases", str(folder / "databases.yaml")]
     with serving(tiny_run(), folder / "temporary", *options) as running:
         yield running
 

@@ -13,8 +13,8 @@ import pytest
 
 from dtfixup.cli.main import main
 from dtfixup.errors import ServeError
-from dtfixup.web.server import _listen
-from dtfixup.web.settings import Settings
+from dtfixup.web.server import open_socket
+from dtfixup.web.settings import ServerSettings
 from tests.sql.asked import run_of_other_size, tiny_run
 from tests.web.processes import Served, serving
 from tests.web.shops import make_shop
@@ -104,7 +104,6 @@ def test_a_model_of_another_shape_is_told_at_the_start(tmp_path: Path, capsys: p
     [
         (["--model", "nothing.safetensors"], "nothing.safetensors"),
         (["--databases", "nothing.yaml"], "nothing.yaml cannot be read"),
-        (["--runs", "nothing"], "nothing is not a folder"),
         (["--token", "short"], "token: expected at least 16"),
         (["--samples", "false"], "no database to ask"),
     ],
@@ -121,7 +120,7 @@ def test_a_port_in_use_is_told() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        with pytest.raises(ServeError, match="cannot be listened on"):
-            _listen(Settings(port=taken.getsockname()[1]))
-    with pytest.raises(ServeError, match="no address of this machine"):
-        _listen(Settings(host="no-such-host.invalid"))
+        with pytest.raises(ServeError, match="cannot be opened"):
+            open_socket(ServerSettings(port=taken.getsockname()[1]))
+    with pytest.raises(ServeError, match="is not an address of this machine"):
+        open_socket(ServerSettings(host="no-such-host.invalid"))

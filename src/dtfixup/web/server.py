@@ -1,7 +1,7 @@
-"""The server: the API and the page behind the doorkeeper, until it is told to stop.
+"""The server: the API and the page behind one check of every request.
 
-In: settings, a loaded model, databases. Out: answers. A stop (SIGTERM, Ctrl-C) closes the door first: what is being
-answered is answered, and streams that the page merely keeps open are ended.
+In: settings, a loaded model, databases. Out: answers. On SIGTERM or Ctrl-C it takes no new connection, completes the
+answers that were begun, ends the streams that pages keep open, and stops.
 """
 
 import asyncio
@@ -26,12 +26,12 @@ from starlette.types import ASGIApp
 from dtfixup.errors import ServeError, UploadError
 from dtfixup.sql.ask.parser import TextToSql
 from dtfixup.web.api.desk import Desk
-from dtfixup.web.api.doorkeeper import UPLOAD, Doorkeeper
+from dtfixup.web.api.doorkeeper import UPLOAD, Doorkeeper, own_names
 from dtfixup.web.api.refusals import refusal_of
 from dtfixup.web.api.routes import PREFIX, build_api
 from dtfixup.web.page.ask import Counter
 from dtfixup.web.page.layout import HEAD, build_page, style, theme
-from dtfixup.web.settings import Settings
+from dtfixup.web.settings import ServerSettings
 from dtfixup.web.store.catalogue import Catalogue
 from dtfixup.web.store.uploads import UploadStore
 
@@ -57,13 +57,12 @@ class Site:
 def build_site(
     parser: TextToSql,
     catalogue: Catalogue,
-    settings: Settings,
-    runs: Path | None = None,
+    settings: ServerSettings,
     uploads: UploadStore | None = None,
 ) -> Site:
     """Put the parts together; nothing listens yet."""
     uploads = uploads or UploadStore(settings)
-    uploads.tell_gradio()
+    uploads.configure_gradio()
     desk = Desk(parser, settings)
 
     @asynccontextmanager
@@ -76,12 +75,12 @@ def build_site(
     whole.mount(PREFIX, build_api(desk, catalogue))
     _receive_uploads(whole, uploads, settings)
     # Inside an event loop, since Gradio makes loops of its own where there is none, and leaves them open.
-    mounted = asyncio.run(_mount_page(whole, Counter(desk, catalogue, uploads), settings, runs))
+    mounted = asyncio.run(_mount_page(whole, Counter(desk, catalogue, uploads), settings))
     mounted.uploaded_file_dir = str(uploads.incoming)
     return Site(Doorkeeper(whole, settings, uploads.has_room), desk, uploads, mounted)
 
 
-def _receive_uploads(whole: FastAPI, uploads: UploadStore, settings: Settings) -> None:
+def _receive_uploads(whole: FastAPI, uploads: UploadStore, settings: ServerSettings) -> None:
     """Stand before Gradio's route of the same name, where two visitors who send the same file get one between them."""
 
     @whole.post(UPLOAD)
@@ -95,9 +94,9 @@ def _receive_uploads(whole: FastAPI, uploads: UploadStore, settings: Settings) -
         return JSONResponse([str(file) for file in uploads.set_apart([Path(name) for name in received])])
 
 
-async def _mount_page(whole: FastAPI, counter: Counter, settings: Settings, runs: Path | None) -> Any:
+async def _mount_page(whole: FastAPI, counter: Counter, settings: ServerSettings) -> Any:
     """Put the page at `/`; the result is Gradio's own application."""
-    page = build_page(counter, runs)
+    page = build_page(counter)
     gr.mount_gradio_app(
         whole,
         page,
@@ -158,9 +157,9 @@ class Server(uvicorn.Server):
             task.cancel()
 
 
-def serve(site: Site, settings: Settings, on_start: Callable[[str], None]) -> None:
-    """Listen until told to stop; `on_start` is given the address."""
-    longest = settings.ask_deadline + settings.run_deadline + 30
+def listen(site: Site, settings: ServerSettings, on_start: Callable[[str], None]) -> None:
+    """Answer requests until SIGTERM or Ctrl-C; `on_start` receives the address."""
+    longest = settings.answer_seconds + settings.deadline + 30
     config = uvicorn.Config(
         site.app,
         log_level="warning",
@@ -174,13 +173,28 @@ def serve(site: Site, settings: Settings, on_start: Callable[[str], None]) -> No
     # uvicorn sends itself the signal again when it has stopped, which would end the process before it has cleaned up.
     signal.signal(signal.SIGTERM, lambda *_: None)
     try:
-        with _listen(settings) as listening, suppress(KeyboardInterrupt):
+        with open_socket(settings) as listening, suppress(KeyboardInterrupt):
             Server(config, site, on_start).run(sockets=[listening])
     finally:
         site.close()
 
 
-def _listen(settings: Settings) -> socket.socket:
+def describe_start(address: str, settings: ServerSettings) -> list[str]:
+    """What a user has to know of a server that listens on an address: where to open it, and its token."""
+    shown = address.replace("0.0.0.0", "127.0.0.1").replace("[::]", "[::1]")
+    end = f"?token={settings.token}" if settings.token is not None else ""
+    lines = [f"open http://{shown}/{end}", f"API  http://{shown}/api/v1/openapi.json"]
+    if settings.token is not None:
+        lines.append("The token is printed only now; programs send it as 'Authorization: Bearer TOKEN'.")
+    if settings.is_open:
+        port = address.rpartition(":")[2]
+        lines += [f"  or http://{name}:{port}/{end}" for name in own_names(settings)]
+        lines.append("Other machines can reach this server. It speaks plain HTTP: put TLS in front of it.")
+    return [*lines, "Ctrl-C stops it."]
+
+
+def open_socket(settings: ServerSettings) -> socket.socket:
+    """A socket that listens, or an error that says what to change."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -188,7 +202,7 @@ def _listen(settings: Settings) -> socket.socket:
         listening = socket.socket(family, kind, protocol)
     except OSError as error:
         raise ServeError(
-            f"{settings.host} is no address of this machine ({error.strerror}): give another --host"
+            f"{settings.host} is not an address of this machine ({error.strerror}): give another --host"
         ) from None
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -197,7 +211,7 @@ def _listen(settings: Settings) -> socket.socket:
     except OSError as error:
         listening.close()
         raise ServeError(
-            f"{settings.host}:{settings.port} cannot be listened on ({error.strerror}): give another --port, "
-            "0 for any that is free, or another --host"
+            f"{settings.host}:{settings.port} cannot be opened ({error.strerror}): give another --port, "
+            "0 for any free one, or another --host"
         ) from None
     return listening

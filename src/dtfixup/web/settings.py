@@ -1,69 +1,73 @@
-"""What a server is told at its start.
-
-In: the options of `dtfixup serve`. Out: `Settings`, checked once, so that no request meets a setting that cannot work.
-"""
+"""The settings of a server: the options of `dtfixup serve`, checked once at the start."""
 
 import ipaddress
 import math
 import secrets
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from dtfixup.errors import ConfigError
 
 MEBIBYTE = 2**20
-_LEAST_TOKEN = 16
+_MIN_TOKEN = 16
 
 
 @dataclass(frozen=True)
-class Settings:
-    """How a server listens, and how much of the machine its visitors may take."""
+class ServerSettings:
+    """Where a server listens, and how much of the machine its visitors may take."""
 
     host: str = "127.0.0.1"
-    """The address to listen on."""
+    """Address to listen on; 0.0.0.0 for all addresses of this machine."""
     port: int = 7860
-    """0 takes a free one."""
+    """Port to listen on; 0 for any free one."""
     token: str | None = None
-    """What visitors must know; made where the address is not loopback and none is given."""
-    names: tuple[str, ...] = ()
+    """Secret that visitors need, at least 16 characters; generated if needed and not given."""
+    host_names: tuple[str, ...] = ()
     """Further host names under which visitors reach the server."""
     workers: int = 2
-    """Questions answered at once, each on one torch thread, and queries run at once."""
+    """Questions answered at once, each on one thread, and queries run at once."""
     waiting: int = 16
     """Requests of each kind that may wait for a worker."""
-    ask_deadline: float = 30.0
+    answer_seconds: float = 30.0
     """Seconds from a question to its answer, waiting included."""
-    run_deadline: float = 5.0
-    """Seconds that a query may take."""
+    deadline: float = 5.0
+    """Seconds that a query may run."""
     rows: int = 200
-    """The most rows that a query returns."""
-    upload_bytes: int = 50 * MEBIBYTE
-    """The largest file that is taken."""
+    """Maximum number of rows that a query returns."""
+    upload_mib: float = 50.0
+    """MiB of the largest SQLite file that visitors may upload."""
     uploads: int = 20
     """Uploaded files held at once."""
     upload_idle: float = 3600.0
     """Seconds without use after which an uploaded file is removed."""
-    is_open: bool = field(init=False)
-    """Whether other machines can reach the address."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.port <= 65535:
             raise ConfigError(f"port: expected a number from 0 to 65535, got {self.port}")
-        for name in ("workers", "rows", "upload_bytes", "uploads"):
+        for name in ("workers", "rows", "uploads"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name}: expected at least 1, got {getattr(self, name)}")
         if self.waiting < 0:
             raise ConfigError(f"waiting: expected 0 or more, got {self.waiting}")
-        for name in ("ask_deadline", "run_deadline", "upload_idle"):
+        for name in ("answer_seconds", "deadline", "upload_idle", "upload_mib"):
             if not 0 < getattr(self, name) < math.inf:
-                raise ConfigError(f"{name}: expected seconds above 0, got {getattr(self, name)}")
-        object.__setattr__(self, "is_open", not is_loopback(self.host))
+                raise ConfigError(f"{name}: expected a number above 0, got {getattr(self, name)}")
         if self.token is None and self.is_open:
             object.__setattr__(self, "token", secrets.token_urlsafe(24))
-        if self.token is not None and (len(self.token) < _LEAST_TOKEN or not _is_plain(self.token)):
+        if self.token is not None and (len(self.token) < _MIN_TOKEN or not _is_url_safe(self.token)):
             raise ConfigError(
-                f"token: expected at least {_LEAST_TOKEN} letters, figures, hyphens or underscores; "
-                "leave it out to have one made"
+                f"token: expected at least {_MIN_TOKEN} letters, digits, hyphens or underscores; "
+                "leave it out to have one generated"
             )
+
+    @property
+    def is_open(self) -> bool:
+        """Whether other machines can reach the address."""
+        return not is_loopback(self.host)
+
+    @property
+    def upload_bytes(self) -> int:
+        """The largest file that is accepted."""
+        return int(self.upload_mib * MEBIBYTE)
 
 
 def is_loopback(host: str) -> bool:
@@ -80,6 +84,5 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def _is_plain(token: str) -> bool:
-    """Whether it can stand in a URL and a header as it is."""
+def _is_url_safe(token: str) -> bool:
     return token.isascii() and token.replace("-", "").replace("_", "").isalnum()

@@ -9,7 +9,7 @@ import torch
 from dtfixup.errors import BusyError, ClosingError, DataError, LateError
 from dtfixup.sql.ask.opened import OpenedDatabase
 from dtfixup.web.api.desk import Desk, Line
-from dtfixup.web.settings import Settings
+from dtfixup.web.settings import ServerSettings
 from tests.sql.asked import tiny_parser
 from tests.web.shops import QUESTION
 
@@ -55,7 +55,7 @@ def test_who_is_late_is_told_and_keeps_the_worker() -> None:
 
 def test_late_questions_run_no_more_than_workers_may(shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def visit() -> None:
-        desk = Desk(tiny_parser(), Settings(workers=2, waiting=0, ask_deadline=0.05))
+        desk = Desk(tiny_parser(), ServerSettings(workers=2, waiting=0, answer_seconds=0.05))
         gate, database = threading.Event(), OpenedDatabase(shop)
         running: list[int] = []
 
@@ -76,7 +76,7 @@ def test_late_questions_run_no_more_than_workers_may(shop: Path, monkeypatch: py
         assert await desk.do(lambda: 3) == 3  # queries have workers of their own
         gate.set()
         await _until(lambda: desk.is_idle)
-        monkeypatch.setattr(desk, "settings", Settings())
+        monkeypatch.setattr(desk, "settings", ServerSettings())
         assert await desk.ask(database, QUESTION) == "answered"
         desk.close()
 
@@ -121,7 +121,7 @@ def test_errors_come_through_and_threads_are_single() -> None:
 
 def test_a_closing_desk_takes_nothing_new() -> None:
     async def visit() -> None:
-        desk, gate = Desk(tiny_parser(), Settings()), threading.Event()
+        desk, gate = Desk(tiny_parser(), ServerSettings()), threading.Event()
         begun = asyncio.create_task(desk.do(held(gate)))
         await asyncio.sleep(0.05)
         desk.is_closing = True

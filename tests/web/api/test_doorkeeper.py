@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dtfixup.web.api.doorkeeper import Doorkeeper, own_names
-from dtfixup.web.settings import Settings
+from dtfixup.web.settings import MEBIBYTE, ServerSettings
 
 TOKEN = "a-token-of-enough-length"
 
@@ -21,8 +21,10 @@ async def inner(scope: Any, receive: Any, send: Any) -> None:
     await send({"type": "http.response.body", "body": b"inside"})
 
 
-def door(settings: Settings | None = None, *, has_room: bool = True, base: str = "http://127.0.0.1:7860") -> TestClient:
-    guarded = Doorkeeper(inner, settings or Settings(), lambda: has_room)
+def door(
+    settings: ServerSettings | None = None, *, has_room: bool = True, base: str = "http://127.0.0.1:7860"
+) -> TestClient:
+    guarded = Doorkeeper(inner, settings or ServerSettings(), lambda: has_room)
     return TestClient(guarded, base_url=base, follow_redirects=False)
 
 
@@ -44,12 +46,12 @@ def test_other_names_are_refused(host: str) -> None:
 
 @given(st.from_regex(r"[a-z0-9-]{1,20}(\.[a-z]{2,6}){1,3}(:\d{1,5})?", fullmatch=True))
 def test_no_name_of_a_stranger_is_ours(host: str) -> None:
-    keeper = Doorkeeper(inner, Settings(host="0.0.0.0", names=("db.example.org",)), lambda: True)
+    keeper = Doorkeeper(inner, ServerSettings(host="0.0.0.0", host_names=("db.example.org",)), lambda: True)
     assert keeper._is_ours(host) == (host.partition(":")[0] == "db.example.org")
 
 
 def test_an_open_server_answers_to_addresses_and_its_names() -> None:
-    client = door(Settings(host="0.0.0.0", token=TOKEN, names=("db.example.org",)))
+    client = door(ServerSettings(host="0.0.0.0", token=TOKEN, host_names=("db.example.org",)))
     own = {"authorization": f"Bearer {TOKEN}"}
     for host in ("192.168.1.7:7860", "db.example.org"):
         assert client.get("/", headers={**own, "host": host}).status_code == 200
@@ -57,13 +59,13 @@ def test_an_open_server_answers_to_addresses_and_its_names() -> None:
 
 
 def test_the_names_that_are_told_lead_in() -> None:
-    settings = Settings(host="0.0.0.0", token=TOKEN, names=("DB.example.org",))
+    settings = ServerSettings(host="0.0.0.0", token=TOKEN, host_names=("DB.example.org",))
     names = own_names(settings)
     assert names == ["db.example.org", socket.gethostname().lower()]
     for name in names:
         answer = door(settings).get("/", headers={"authorization": f"Bearer {TOKEN}", "host": f"{name}:7860"})
         assert answer.text == "inside"
-    assert own_names(Settings()) == []
+    assert own_names(ServerSettings()) == []
 
 
 @pytest.mark.parametrize("path", ["/", "/api/v1/run", "/gradio_api/queue/join", "/gradio_api/upload"])
@@ -83,7 +85,7 @@ def test_our_own_origin_is_let_in_and_tells_nobody() -> None:
 
 
 def test_the_default_port_of_an_origin_need_not_be_said() -> None:
-    client = door(Settings(host="0.0.0.0", token=TOKEN, names=("db.example.org",)))
+    client = door(ServerSettings(host="0.0.0.0", token=TOKEN, host_names=("db.example.org",)))
     own = {"authorization": f"Bearer {TOKEN}", "host": "db.example.org:443", "origin": "https://db.example.org"}
     assert client.post("/api/v1/run", headers=own).status_code == 200
 
@@ -96,7 +98,7 @@ def test_pages_of_others_may_link_here_and_nothing_more() -> None:
 
 @pytest.mark.parametrize("path", ["/", "/config", "/api/v1/databases", "/gradio_api/upload", "/assets/index.js"])
 def test_without_the_token_nothing_is_shown(path: str) -> None:
-    client = door(Settings(token=TOKEN))
+    client = door(ServerSettings(token=TOKEN))
     for given_token in (
         {},
         {"authorization": "Bearer wrong"},
@@ -110,11 +112,11 @@ def test_without_the_token_nothing_is_shown(path: str) -> None:
 
 
 def test_health_needs_no_token() -> None:
-    assert door(Settings(token=TOKEN)).get("/api/v1/health").text == "inside"
+    assert door(ServerSettings(token=TOKEN)).get("/api/v1/health").text == "inside"
 
 
 def test_the_printed_address_leads_in_once_and_leaves_no_token_behind() -> None:
-    client = door(Settings(token=TOKEN))
+    client = door(ServerSettings(token=TOKEN))
     assert client.get("/", params={"token": "wrong"}, headers={"accept": "text/html"}).status_code == 401
     answer = client.get("/", params={"token": TOKEN})
     assert (answer.status_code, answer.headers["location"]) == (303, "/")
@@ -123,11 +125,11 @@ def test_the_printed_address_leads_in_once_and_leaves_no_token_behind() -> None:
     assert "SameSite=lax" in cookie
     assert TOKEN not in cookie
     assert client.get("/config").text == "inside"  # the client keeps cookies
-    assert door(Settings(token=TOKEN)).get("/", headers={"cookie": cookie.partition(";")[0]}).status_code == 401
+    assert door(ServerSettings(token=TOKEN)).get("/", headers={"cookie": cookie.partition(";")[0]}).status_code == 401
 
 
 def test_a_form_asks_for_the_token() -> None:
-    client = door(Settings(token=TOKEN))
+    client = door(ServerSettings(token=TOKEN))
     assert "<form" in client.get("/", headers={"accept": "text/html"}).text
     refused = client.post("/enter", data={"token": "wrong"})
     assert (refused.status_code, "not the token" in refused.text) == (401, True)
@@ -151,7 +153,7 @@ def test_routes_that_the_page_does_not_need_are_closed(path: str) -> None:
 
 
 def test_bodies_are_bounded() -> None:
-    client = door(Settings(upload_bytes=1000))
+    client = door(ServerSettings(upload_mib=1000 / MEBIBYTE))
     ten_megabytes = {"content-length": str(10 * 2**20)}
     for path in ("/api/v1/ask", "/gradio_api/queue/join", "/gradio_api/upload"):
         answer = client.post(path, headers=ten_megabytes)
@@ -184,5 +186,5 @@ def test_there_are_no_web_sockets() -> None:
     async def receive() -> dict[str, Any]:
         return {"type": "websocket.connect"}
 
-    asyncio.run(Doorkeeper(inner, Settings(), lambda: True)({"type": "websocket", "path": "/"}, receive, send))
+    asyncio.run(Doorkeeper(inner, ServerSettings(), lambda: True)({"type": "websocket", "path": "/"}, receive, send))
     assert sent == [{"type": "websocket.close", "code": 1008}]

@@ -13,7 +13,7 @@ from dtfixup.web.api import desk
 from dtfixup.web.api.routes import PREFIX
 from dtfixup.web.page.ask import Counter
 from dtfixup.web.server import Site, build_site
-from dtfixup.web.settings import Settings
+from dtfixup.web.settings import ServerSettings
 from tests.sql.asked import tiny_parser
 from tests.sql.hostile.corpus import Fate, read_corpus
 from tests.sql.hostile.stages import PETS, SqliteStage
@@ -40,7 +40,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> SqliteStage:
 
 @pytest.fixture(scope="module")
 def attacked(stage: SqliteStage) -> Iterator[Site]:
-    settings = Settings(run_deadline=1.0, workers=2, waiting=len(CORPUS))
+    settings = ServerSettings(deadline=1.0, workers=2, waiting=len(CORPUS))
     built = build_site(tiny_parser(), catalogue_of({"stage": Path(stage.url)}), settings)
     yield built
     built.close()

@@ -21,7 +21,7 @@ from dtfixup.sql.execution.guarded import Rows, open_guarded
 from dtfixup.web.api import desk
 from dtfixup.web.api.routes import PREFIX
 from dtfixup.web.server import Site, build_site
-from dtfixup.web.settings import Settings
+from dtfixup.web.settings import ServerSettings
 from tests.sql.asked import tiny_parser, tiny_run
 from tests.web.shops import NO_LINK, QUESTION, catalogue_of, make_shop
 
@@ -135,7 +135,7 @@ def test_a_query_without_end_is_stopped(client: TestClient) -> None:
 def faulty(tmp_path: Path) -> Iterator[tuple[TestClient, Path]]:
     """A site over a file that may be broken."""
     path = make_shop(tmp_path / "shop.sqlite")
-    site = build_site(tiny_parser(), catalogue_of({"shop": path}), Settings(run_deadline=1.0))
+    site = build_site(tiny_parser(), catalogue_of({"shop": path}), ServerSettings(deadline=1.0))
     with TestClient(site.app, base_url="http://127.0.0.1") as client:
         assert ask(client).status_code == 200
         yield client, path
@@ -193,7 +193,7 @@ def test_two_thousand_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     path = make_shop(tmp_path / "wide.sqlite", "".join(tables))
     small = TextToSql.load(tiny_run())
     monkeypatch.setattr(small, "steps", 6)
-    site = build_site(small, catalogue_of({"wide": path}), Settings(ask_deadline=60.0))
+    site = build_site(small, catalogue_of({"wide": path}), ServerSettings(answer_seconds=60.0))
     with TestClient(site.app, base_url="http://127.0.0.1") as client:
         assert len(client.get(f"{PREFIX}/databases/wide/schema").json()["tables"]) == 20
         assert ask(client, "How many t7 are there?", "wide").status_code == 200
@@ -225,7 +225,7 @@ def test_a_full_queue_answers_at_once(site: Site, client: TestClient, monkeypatc
 
 def test_a_late_answer_is_told(site: Site, client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
     gate = threading.Event()
-    monkeypatch.setattr(site.desk, "settings", Settings(ask_deadline=0.05))
+    monkeypatch.setattr(site.desk, "settings", ServerSettings(answer_seconds=0.05))
     monkeypatch.setattr(site.desk.parser, "ask", lambda *_: gate.wait(20))
     answer = ask(client)
     gate.set()

@@ -253,9 +253,6 @@ def test_a_phone_shows_all_of_it(visit: Visit) -> None:
         "(() => { const text = document.querySelector('.narrow svg .column'); return 13 * text.getScreenCTM().a; })()"
     )
     assert size >= 11  # pixels of a column's name
-    page.get_by_role("tab", name="Training runs").click()
-    expect(page.locator("#curves svg:visible")).to_be_visible()
-    assert not has_overflow(page)
 
 
 _LIGHT = """[...document.querySelectorAll('body, #schema svg .box')].map((part) => {
@@ -273,25 +270,6 @@ def test_dark_mode_is_dark(visit: Visit) -> None:
         expect(page.locator("#sql .cm-content")).to_contain_text("SELECT")
         light = page.evaluate(_LIGHT)
         assert all((value < 0.3) is is_dark for value in light), light
-
-
-def test_training_runs_are_drawn(visit: Visit) -> None:
-    page = visit()
-    page.get_by_role("tab", name="Training runs").click()
-    expect(page.locator("#curves .legend")).to_contain_text("deep (dt-fixup, 24 layers) 70")
-    expect(page.locator("#depths")).to_contain_text("Depth comparison")
-    expect(page.locator("#fixup-report")).to_contain_text("input norm 2.3 × μ")
-    expect(page.locator("#run-problems")).to_contain_text("odd.json is not JSON")
-    page.get_by_label("Measure").click()
-    page.get_by_role("option", name="training loss").click()
-    expect(page.locator("#curves .legend")).to_contain_text("deep (dt-fixup, 24 layers) 0.3333")
-    expect(page.locator("#run-problems")).to_contain_text("odd.json is not JSON")
-    page.get_by_role("tab", name="Ask").click()
-    page.get_by_role("tab", name="Training runs").click()
-    expect(page.get_by_label("Measure")).to_have_value("training loss")  # as it was left
-    expect(page.locator("#curves .legend")).to_contain_text("deep (dt-fixup, 24 layers) 0.3333")
-    page.locator("#runs").get_by_role("button", name="Clear").click()
-    expect(page.locator("#curves .legend")).to_have_count(0)
 
 
 def test_pages_of_other_sites_cannot_use_it(browser: Browser, served: Served) -> None:

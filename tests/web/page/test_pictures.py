@@ -14,10 +14,9 @@ from hypothesis import strategies as st
 from dtfixup.sql.database.reflection import reflect
 from dtfixup.sql.database.schema import Column, ColumnType, ForeignKey, Schema, Table
 from dtfixup.sql.execution.guard import Rows
+from dtfixup.web.page.charts import draw_chart, suggest_chart
 from dtfixup.web.page.diagram import draw_schema, neighbours_first
-from dtfixup.web.page.line_chart import Line, draw_lines
 from dtfixup.web.page.pictures import clipped, escaped, ticks
-from dtfixup.web.page.row_chart import draw_chart, suggest_chart
 from tests.web.shops import make_shop
 
 numbers = st.floats(-1e12, 1e12)
@@ -128,7 +127,7 @@ def test_names_and_numbers_are_bars() -> None:
     for values in ([("Vienna", 2), ("Linz", 5)], [("Vienna", 2.5), ("Linz", Decimal(5))]):
         chart = suggest_chart(rows(["city", "n"], values))
         assert chart is not None
-        assert (chart.labels, chart.places) == (("Vienna", "Linz"), None)
+        assert (chart.labels, chart.positions) == (("Vienna", "Linz"), None)
     assert suggest_chart(rows(["city", "n"], [("Linz", 1.7e308), ("Wien", -1.7e308)])) is None
     turned = suggest_chart(rows(["n", "city"], [(2, "Vienna"), (5, "Linz")]))
     assert turned is not None
@@ -139,7 +138,7 @@ def test_names_and_numbers_are_bars() -> None:
 def test_numbers_of_things_are_their_names() -> None:
     chart = suggest_chart(rows(["id", "n"], [(place, place % 3) for place in range(8)]))
     assert chart is not None
-    assert (chart.across, chart.up, chart.places) == ("id", "n", None)
+    assert (chart.across, chart.up, chart.positions) == ("id", "n", None)
     paid = suggest_chart(rows(["name", "paid"], [("x", 7), ("y", 8)]))
     assert paid is not None
 
@@ -149,11 +148,11 @@ def test_years_and_dates_are_a_line() -> None:
     dates = suggest_chart(rows(["day", "n"], [(f"2024-0{place}-01", place) for place in range(1, 7)]))
     real = suggest_chart(rows(["day", "n"], [(datetime.date(2024, place, 1), place) for place in range(1, 7)]))
     assert years is not None
-    assert years.places == (2000.0, 2001.0, 2002.0, 2003.0, 2004.0, 2005.0)
+    assert years.positions == (2000.0, 2001.0, 2002.0, 2003.0, 2004.0, 2005.0)
     assert dates is not None
     assert real is not None
-    assert dates.places is not None
-    assert real.places is not None
+    assert dates.positions is not None
+    assert real.positions is not None
     assert "polyline" in draw_chart(years)
 
 
@@ -189,26 +188,24 @@ def test_any_bars_can_be_drawn(values: list[tuple[object, ...]]) -> None:
     shares = [
         float(part.get("style").split("width:")[1].rstrip("%")) for part in parsed(draw_chart(chart)).findall(".//i")
     ]
-    if chart.places is None:
+    if chart.positions is None:
         assert all(0 <= share <= 100.01 for share in shares)
 
 
-@given(st.lists(st.lists(st.tuples(numbers, numbers), max_size=6), min_size=1, max_size=8))
-def test_any_lines_can_be_drawn(lines: list[list[tuple[float, float]]]) -> None:
-    drawn = draw_lines(
-        [Line(f"<{place}>", tuple(sorted(points))) for place, points in enumerate(lines)], across="x", up="y"
-    )
-    for chart in parsed(drawn).iter("svg"):
-        width, height = float(chart.get("width")), float(chart.get("height"))
-        for dot in chart.iter("circle"):
-            assert 0 <= float(dot.get("cx")) <= width
-            assert 0 <= float(dot.get("cy")) <= height
-
-
-def test_a_depth_axis_doubles() -> None:
-    drawn = parsed(draw_lines([Line("a", ((2, 0), (4, 1), (8, 2)))], across="layers", up="y", is_doubling=True))
-    places = [float(dot.get("cx")) for dot in next(drawn.iter("svg")).iter("circle")]
-    assert places[2] - places[1] == pytest.approx(places[1] - places[0], abs=0.2)
+@given(st.dictionaries(st.integers(-3000, 3000), numbers, min_size=5, max_size=60))
+def test_any_line_can_be_drawn(points: dict[int, float]) -> None:
+    chart = suggest_chart(rows(["<x>", "y"], sorted(points.items())))
+    assert chart is not None
+    assert chart.positions is not None
+    for picture in parsed(draw_chart(chart)).iter("svg"):
+        width, height = float(picture.get("width")), float(picture.get("height"))
+        for x, y in (point.split(",") for point in picture.find("polyline").get("points").split()):
+            assert 0 <= float(x) <= width
+            assert 0 <= float(y) <= height
+        for text in picture.iter("text"):
+            if text.get("class") == "tick middle":
+                room = 3 * len(text.text)
+                assert room <= float(text.get("x")) <= width - room, "no label is cut at the edge"
 
 
 @given(numbers, numbers)

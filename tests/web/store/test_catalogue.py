@@ -6,11 +6,11 @@ import pytest
 from fastapi.testclient import TestClient
 from sqlalchemy.engine import make_url
 
-from dtfixup.errors import ConfigError, UnknownDatabaseError
+from dtfixup.errors import ConfigError, DtFixupError, UnknownDatabaseError
 from dtfixup.web.api.routes import PREFIX
 from dtfixup.web.page.ask import Counter
 from dtfixup.web.server import build_site
-from dtfixup.web.settings import Settings
+from dtfixup.web.settings import ServerSettings
 from dtfixup.web.store.catalogue import open_catalogue, places_of
 from tests.sql.asked import tiny_parser
 from tests.web.shops import make_shop
@@ -40,7 +40,7 @@ databases:
   far: postgresql://reader:${SECRET}@localhost/far
 """,
     )
-    entries = open_catalogue(file, samples=False).entries
+    entries = open_catalogue((), file, samples=False).entries
     assert list(entries) == ["shop", "far"]
     assert [table.natural for table in entries["shop"].database.schema.tables] == ["owners", "animals"]
     assert "s3cret-word" in str(entries["far"].database.location)
@@ -53,7 +53,7 @@ def test_a_password_may_have_any_signs(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setenv("READER", "reader@office")
     monkeypatch.setenv("SECRET", password)
     file = write(tmp_path, "databases: {far: 'postgresql://${READER}:${SECRET}@db.example.org:5433/far'}")
-    url = make_url(str(open_catalogue(file, samples=False).entries["far"].database.location))
+    url = make_url(str(open_catalogue((), file, samples=False).entries["far"].database.location))
     assert (url.username, url.password) == ("reader@office", password)
     assert (url.host, url.port, url.database) == ("db.example.org", 5433, "far")
 
@@ -66,7 +66,7 @@ def test_variables_elsewhere_are_put_in_as_they_are(tmp_path: Path, monkeypatch:
     monkeypatch.setenv("HOST", "db.example.org:5433")
     monkeypatch.setenv("URL", "postgresql://reader:p%40ss@db.example.org:5433/far")
     file = write(tmp_path, f"databases: {{far: '{url}'}}")
-    found = make_url(str(open_catalogue(file, samples=False).entries["far"].database.location))
+    found = make_url(str(open_catalogue((), file, samples=False).entries["far"].database.location))
     assert (found.password, found.host, found.port, found.database) == ("p@ss", "db.example.org", 5433, "far")
 
 
@@ -76,8 +76,8 @@ def test_where_a_server_stands_is_told_to_the_log_alone(
 ) -> None:
     monkeypatch.setenv("SECRET", "p@ss/word")
     file = write(tmp_path, f"databases: {{far: '{kind}://reader:${{SECRET}}@127.0.0.1:1/inner'}}")  # nobody listens
-    found = open_catalogue(file, samples=False)
-    site = build_site(tiny_parser(), found, Settings())
+    found = open_catalogue((), file, samples=False)
+    site = build_site(tiny_parser(), found, ServerSettings())
     counter = Counter(site.desk, found, site.uploads)
     with caplog.at_level(logging.WARNING, "dtfixup"), TestClient(site.app, base_url="http://127.0.0.1") as client:
         asked = client.post(f"{PREFIX}/ask", json={"database": "far", "question": "How many?"})
@@ -105,19 +105,42 @@ def test_where_a_server_stands_is_told_to_the_log_alone(
         ("", "expected the key databases"),
         ("databases: {}", "expected the key databases"),
         ("databases: {a: x.db}\nmore: 1", "unknown key 'more'"),
-        ("databases: {a b: x.db}", "a name has"),
+        ("databases: {a b: x.db}", "expected a name of letters"),
         ("databases: {a: {path: x.db}}", "or the key url"),
         ("databases: {a: {url: x.db, colour: red}}", "unknown key 'colour'"),
         ("databases: {a: {url: x.db, namespace: 3}}", "expected text"),
         ("databases: {a: missing.db}", "does not exist"),
-        ("databases: {a: 'postgresql://u:${NOT_SET_ANYWHERE}@h/d'}", "no variable NOT_SET_ANYWHERE"),
+        ("databases: {a: 'postgresql://u:${NOT_SET_ANYWHERE}@h/d'}", "variable NOT_SET_ANYWHERE is not set"),
         ("databases: {a: 'oracle://u@h/d'}", "not supported"),
         ("databases: [", "is not YAML"),
     ],
 )
 def test_a_wrong_file_says_where_and_why(tmp_path: Path, text: str, reason: str) -> None:
     with pytest.raises(ConfigError, match=reason):
-        open_catalogue(write(tmp_path, text))
+        open_catalogue((), write(tmp_path, text))
+
+
+def test_databases_are_given_by_location(tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    files = [make_shop(tmp_path / "my shop.sqlite"), make_shop(tmp_path / "other" / "my shop.db")]
+    far = "postgresql://reader:word@localhost/far"
+    entries = open_catalogue([*files, far, "sample:river_ferry"]).entries
+    assert list(entries)[:4] == ["my-shop", "my-shop-2", "far", "river_ferry"]
+    assert [entry.label for entry in entries.values()][:4] == ["my shop", "my shop (2)", "far", "river ferry"]
+    assert entries["river_ferry"].examples
+    assert len(entries) == 3 + len(open_catalogue().entries)
+    assert [table.name for table in entries["my-shop"].database.schema.tables] == ["owners", "pets"]
+    file = write(tmp_path, "databases: {far: 'my shop.sqlite'}")
+    with pytest.raises(ConfigError, match="has this name already"):
+        open_catalogue([far], file)
+
+
+@pytest.mark.parametrize(
+    ("database", "reason"), [("no such file.db", "does not exist"), ("sample:nothing", "river_ferry"), ("", "file")]
+)
+def test_a_database_that_cannot_be_opened_is_an_error(database: str, reason: str) -> None:
+    with pytest.raises(DtFixupError, match=reason):
+        open_catalogue([database])
 
 
 def test_no_database_at_all_is_an_error() -> None:
@@ -134,10 +157,10 @@ def test_all_forms_of_a_path_are_places(tmp_path: Path, monkeypatch: pytest.Monk
     make_shop(tmp_path / "shop.sqlite")
     monkeypatch.chdir(tmp_path)
     file = write(tmp_path, "databases: {shop: shop.sqlite}")
-    places = places_of(open_catalogue(file, samples=False).entries["shop"].database, "shop")
+    places = places_of(open_catalogue((), file, samples=False).entries["shop"].database, "shop")
     assert places[str(tmp_path / "shop.sqlite")] == "shop"
     file = write(tmp_path, "databases: {shop: 'sqlite:///shop.sqlite'}")
-    assert places_of(open_catalogue(file, samples=False).entries["shop"].database, "shop") == {
+    assert places_of(open_catalogue((), file, samples=False).entries["shop"].database, "shop") == {
         "shop.sqlite": "shop",
         str(tmp_path / "shop.sqlite"): "shop",
     }

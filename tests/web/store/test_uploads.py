@@ -11,7 +11,7 @@ import pytest
 from dtfixup.errors import UnknownDatabaseError, UploadError
 from dtfixup.files import cache_folder
 from dtfixup.sql.ask.opened import OpenedDatabase
-from dtfixup.web.settings import Settings
+from dtfixup.web.settings import MEBIBYTE, ServerSettings
 from dtfixup.web.store import supervised
 from dtfixup.web.store.supervised import read_supervised
 from dtfixup.web.store.uploads import UploadStore, remove_abandoned
@@ -25,7 +25,7 @@ ENDLESS = (
 @pytest.fixture
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[UploadStore]:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    opened = UploadStore(Settings(upload_bytes=200_000, uploads=2, upload_idle=60.0))
+    opened = UploadStore(ServerSettings(upload_mib=200_000 / MEBIBYTE, uploads=2, upload_idle=60.0))
     yield opened
     opened.close()
     assert not opened.folder.exists()

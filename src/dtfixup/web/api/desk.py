@@ -19,7 +19,7 @@ from dtfixup.sql.ask.parser import Answer, TextToSql
 from dtfixup.sql.database.connections import sqlite_path
 from dtfixup.sql.execution.guard import Rows
 from dtfixup.sql.execution.run import run_query
-from dtfixup.web.settings import Settings
+from dtfixup.web.settings import ServerSettings
 
 Result = TypeVar("Result")
 
@@ -73,7 +73,7 @@ def _look_at(outcome: "asyncio.Future[Result]") -> None:
 class Desk:
     """One model, loaded once, for all visitors."""
 
-    def __init__(self, parser: TextToSql, settings: Settings) -> None:
+    def __init__(self, parser: TextToSql, settings: ServerSettings) -> None:
         self.parser, self.settings = parser, settings
         self.asks = Line(settings.workers, settings.waiting, "ask")
         self.runs = Line(settings.workers, settings.waiting, "run")
@@ -85,16 +85,18 @@ class Desk:
 
     async def ask(self, database: OpenedDatabase, question: str, beam: int = 5) -> Answer:
         """Answer a question."""
-        return await self._at(self.asks, lambda: self.parser.ask(question, database, beam), self.settings.ask_deadline)
+        return await self._at(
+            self.asks, lambda: self.parser.ask(question, database, beam), self.settings.answer_seconds
+        )
 
     async def read(self, database: OpenedDatabase) -> Reading:
         """What is known of a database."""
-        return await self._at(self.asks, lambda: database.reading, self.settings.ask_deadline)
+        return await self._at(self.asks, lambda: database.reading, self.settings.answer_seconds)
 
     async def run(self, database: OpenedDatabase, sql: str, rows: int | None = None) -> Rows:
         """Run a query, read-only."""
-        most, seconds = min(rows or self.settings.rows, self.settings.rows), self.settings.run_deadline
-        waits = self.settings.ask_deadline + seconds + _START_SECONDS
+        most, seconds = min(rows or self.settings.rows, self.settings.rows), self.settings.deadline
+        waits = self.settings.answer_seconds + seconds + _START_SECONDS
 
         def work() -> Rows:
             path = sqlite_path(database.location)
@@ -106,7 +108,7 @@ class Desk:
 
     async def do(self, work: Callable[[], Result]) -> Result:
         """Other work that is not for the event loop, such as reading an upload."""
-        return await self._at(self.runs, work, self.settings.ask_deadline + _START_SECONDS)
+        return await self._at(self.runs, work, self.settings.answer_seconds + _START_SECONDS)
 
     async def _at(self, line: Line, work: Callable[[], Result], deadline: float) -> Result:
         if self.is_closing:

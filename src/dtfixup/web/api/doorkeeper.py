@@ -24,7 +24,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dtfixup.web.api.refusals import Refusal
 from dtfixup.web.api.routes import PREFIX
-from dtfixup.web.settings import MEBIBYTE, Settings
+from dtfixup.web.settings import MEBIBYTE, ServerSettings
 
 UPLOAD = "/gradio_api/upload"
 ENTER = "/enter"
@@ -59,7 +59,7 @@ class Doorkeeper:
     """An ASGI application around another."""
 
     app: ASGIApp
-    settings: Settings
+    settings: ServerSettings
     has_room: Callable[[], bool]
     """Whether one more upload may be received."""
 
@@ -186,10 +186,10 @@ class Doorkeeper:
         return None
 
 
-def own_names(settings: Settings) -> list[str]:
+def own_names(settings: ServerSettings) -> list[str]:
     """The host names by which other machines may call the server."""
     machine = [socket.gethostname()] if settings.is_open else []
-    return list(dict.fromkeys(name.lower() for name in (*settings.names, *machine)))
+    return list(dict.fromkeys(name.lower() for name in (*settings.host_names, *machine)))
 
 
 def _host_name(host: str) -> str | None:

@@ -1,6 +1,6 @@
-"""The page's first tab: a database, a question, its SQL and its rows.
+"""The page: a database, a question, its SQL and its rows.
 
-`page.py` lays it out; `Counter` is what it does. Every database and query of a request goes the way of the API: names
+`layout.py` lays it out; `Counter` is what it does. Every database and query of a request goes the way of the API: names
 out of the catalogue or the visitor's own upload, and queries through the guard.
 """
 
@@ -21,10 +21,9 @@ from dtfixup.sql.linking.view import Mark
 from dtfixup.web.api.desk import Desk
 from dtfixup.web.api.refusals import refusal_of, sentence_of
 from dtfixup.web.page.answer_marks import choices, laid_out, notes, pieces, shares
+from dtfixup.web.page.charts import draw_chart, suggest_chart
 from dtfixup.web.page.diagram import draw_schema
-from dtfixup.web.page.parts import notice
-from dtfixup.web.page.pictures import escaped
-from dtfixup.web.page.row_chart import draw_chart, suggest_chart
+from dtfixup.web.page.pictures import escaped, notice
 from dtfixup.web.store.catalogue import Catalogue, places_of
 from dtfixup.web.store.uploads import UploadStore
 

@@ -1,6 +1,6 @@
 """The layout of the page, and which button does what.
 
-In: a `Counter`, and the folder of training runs where there is one. Out: Gradio's `Blocks`, for `server.py` to mount.
+In: a `Counter`. Out: Gradio's `Blocks`, for `server.py` to mount.
 Nothing of it is fetched from elsewhere: fonts are those of the visitor's machine, and pictures are our own.
 """
 
@@ -16,12 +16,13 @@ import gradio as gr
 from dtfixup.sql.ask.parser import MOST_CHARACTERS
 from dtfixup.web.page.answer_marks import COLOURS, laid_out
 from dtfixup.web.page.ask import Counter, Ran, Shown, remembered, share_line, visitor_of
-from dtfixup.web.page.parts import PRIVATE, notice
-from dtfixup.web.page.runs_tab import build_runs_tab
+from dtfixup.web.page.pictures import notice
 from dtfixup.web.store.catalogue import Catalogue
 from dtfixup.web.store.uploads import UploadStore
 
 TITLE = "Ask your database"
+PRIVATE: dict[str, Any] = {"api_visibility": "private", "show_progress": "minimal", "concurrency_limit": None}
+"""Of every event of the page: programs use the API, and the desk limits how many run at once."""
 _EXAMPLES = 4
 _FONTS = ("system-ui", "-apple-system", "Segoe UI", "Roboto", "Ubuntu", "Cantarell", "sans-serif")
 _MONO = ("ui-monospace", "SFMono-Regular", "Menlo", "Consolas", "DejaVu Sans Mono", "monospace")
@@ -87,16 +88,11 @@ def style() -> str:
     return (files("dtfixup.web.page") / "style.css").read_text(encoding="utf-8")
 
 
-def build_page(counter: Counter, runs: Path | None) -> gr.Blocks:
+def build_page(counter: Counter) -> gr.Blocks:
     """The whole page."""
     with gr.Blocks(title=TITLE, analytics_enabled=False) as page:
         gr.HTML(_HEADER, padding=False)
-        with gr.Tabs(elem_id="tabs"):
-            with gr.Tab("Ask", id="ask"):
-                _AskTab(counter).build(page)
-            if runs is not None:
-                with gr.Tab("Training runs", id="runs") as tab:
-                    build_runs_tab(counter.desk, runs, tab)
+        _AskTab(counter).build(page)
 
         def leave(request: gr.Request) -> None:
             counter.leave(visitor_of(request))
@@ -120,7 +116,7 @@ def take_only_received(page: gr.Blocks, uploads: UploadStore) -> None:
 
 @dataclass
 class _AskTab:
-    """The parts of the first tab and what they do; `build` makes them inside the tab."""
+    """The parts of the page and what they do."""
 
     counter: Counter
 

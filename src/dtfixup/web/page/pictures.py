@@ -9,13 +9,18 @@ import math
 from collections.abc import Callable
 
 WIDE, NARROW = "wide", "narrow"
-COLOURS = 6
-"""Lines that can be told apart: the classes `line-0` to `line-5` of the style sheet."""
 
 
 def escaped(text: str) -> str:
     """Text for HTML and SVG; control characters, which XML does not know, as blanks."""
     return html.escape("".join(character if character.isprintable() else " " for character in text))
+
+
+def notice(kind: str, text: str, title: str = "") -> str:
+    """A sentence in a box, "warn" or "error"; a screen reader reads errors out at once."""
+    role = "alert" if kind == "error" else "status"
+    head = f"<strong>{escaped(title)}</strong> " if title else ""
+    return f'<div class="notice {kind}" role="{role}">{head}{escaped(text)}</div>'
 
 
 def clipped(text: str, most: int) -> str:

@@ -1,23 +1,23 @@
 """The databases that every visitor can choose.
 
-In: the bundled samples, and a YAML file of named connections. Out: `Catalogue`, which knows databases by name; no
-request names a path or a URL. The file's form:
+In: files and URLs, a YAML file of named connections, the bundled samples. Out: `Catalogue`, which finds databases by
+name; no request names a path or a URL. The file's form:
 
     databases:
-      shop: postgresql://reader:${SHOP_PASSWORD}@localhost/shop   # a variable of the environment, as it is
+      shop: postgresql://reader:${SHOP_PASSWORD}@localhost/shop   # an environment variable, inserted unencoded
       pets:
-        url: pets.sqlite           # or a file, from the folder of this one
+        url: pets.sqlite           # or a file, relative to this one
         names: pets-names.yaml     # natural names of tables and columns
         namespace: public          # a PostgreSQL schema, or another database of a MySQL server
 """
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote, urlsplit
 
 import yaml
 
@@ -25,12 +25,13 @@ from dtfixup.errors import ConfigError, DtFixupError, UnknownDatabaseError
 from dtfixup.sql.ask.opened import OpenedDatabase
 from dtfixup.sql.database.connections import sqlite_path
 from dtfixup.sql.database.names import read_names
-from dtfixup.sql.database.sample import sample_folder
+from dtfixup.sql.database.sample import find_database, sample_folder
 from dtfixup.web.store.starters import STARTERS
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,59}")
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _KEYS = ("url", "names", "namespace")
+_SAMPLE = "sample:"
 
 
 @dataclass(frozen=True)
@@ -73,15 +74,45 @@ def places_of(database: OpenedDatabase, label: str) -> dict[str, str]:
     return {str(form): label for form in (path, path.absolute(), path.resolve())}
 
 
-def open_catalogue(file: Path | None = None, *, samples: bool = True) -> Catalogue:
-    """The named connections of a file, and the bundled databases."""
-    entries = {} if file is None else _read(file)
-    if samples:
-        for entry in _samples():
-            entries.setdefault(entry.name, entry)
+def open_catalogue(
+    databases: Sequence[str | Path] = (), file: Path | None = None, *, samples: bool = True
+) -> Catalogue:
+    """The given databases, the named connections of a file, and the bundled databases, in this order.
+
+    Args:
+        databases: SQLite files, URLs, or `sample:NAME`; a file is named after its stem, a URL after its database.
+        file: YAML file of named connections.
+        samples: whether to add all bundled databases.
+    """
+    entries: dict[str, Entry] = {}
+    for database in databases:
+        entry = _given(database, entries)
+        entries[entry.name] = entry
+    for entry in [] if file is None else _read(file):
+        if entry.name in entries:
+            raise ConfigError(f"{file}: {entry.name}: another database has this name already")
+        entries[entry.name] = entry
+    for entry in _samples() if samples else ():
+        entries.setdefault(entry.name, entry)
     if not entries:
-        raise ConfigError("there is no database to ask: give --databases FILE.yaml, or leave the samples in")
+        raise ConfigError("no database to ask: name a SQLite file or a URL, or keep the samples")
     return Catalogue(entries)
+
+
+def _given(database: str | Path, taken: Mapping[str, Entry]) -> Entry:
+    """The entry of a database given by its location."""
+    text = str(database)
+    if text.startswith(_SAMPLE):
+        location = find_database(text)  # an error where there is none
+        return next(entry for entry in _samples() if str(entry.database.location) == location)
+    label = unquote(urlsplit(text).path) if "://" in text else text
+    label = Path(label).stem or "database"
+    name = base = re.sub(r"[^A-Za-z0-9_.-]+", "-", label).lstrip("_.-")[:50] or "database"
+    count = 1
+    while name in taken:
+        count += 1
+        name = f"{base}-{count}"
+    return Entry(name, label if count == 1 else f"{label} ({count})", OpenedDatabase(database))
 
 
 def _samples() -> list[Entry]:
@@ -98,7 +129,7 @@ def _samples() -> list[Entry]:
     ]
 
 
-def _read(file: Path) -> dict[str, Entry]:
+def _read(file: Path) -> list[Entry]:
     try:
         content = yaml.safe_load(file.read_text(encoding="utf-8"))
     except OSError as error:
@@ -109,20 +140,20 @@ def _read(file: Path) -> dict[str, Entry]:
     if not isinstance(listed, Mapping) or not listed:
         raise ConfigError(f"{file}: expected the key databases, with lines of the form `name: url`")
     if unknown := [key for key in content if key != "databases"]:
-        raise ConfigError(f"{file}: unknown key {unknown[0]!r}; known is databases")
-    return {str(name): _entry(str(name), described, file) for name, described in listed.items()}
+        raise ConfigError(f"{file}: unknown key {unknown[0]!r}; the only key is databases")
+    return [_entry(str(name), described, file) for name, described in listed.items()]
 
 
 def _entry(name: str, described: Any, file: Path) -> Entry:
     where = f"{file}: {name}"
     if not _NAME.fullmatch(name):
-        raise ConfigError(f"{where}: a name has letters, figures, dots, hyphens and underscores, at most 60")
+        raise ConfigError(f"{where}: expected a name of letters, digits, dots, hyphens and underscores, at most 60")
     fields = {"url": described} if isinstance(described, str) else described
     if not isinstance(fields, Mapping) or not isinstance(fields.get("url"), str):
         raise ConfigError(f"{where}: expected a URL or a SQLite file, or the key url")
     for key, value in fields.items():
         if key not in _KEYS:
-            raise ConfigError(f"{where}: unknown key {key!r}; known are {', '.join(_KEYS)}")
+            raise ConfigError(f"{where}: unknown key {key!r}; expected {', '.join(_KEYS)}")
         if not isinstance(value, str):
             raise ConfigError(f"{where}: {key}: expected text, got {value!r}")
     names = fields.get("names")
@@ -142,11 +173,11 @@ def _location(url: str, folder: Path) -> str | Path:
 
 
 def _filled(url: str, where: str) -> str:
-    """The URL with variables of the environment in their places; a user or password with its signs encoded."""
+    """The URL with environment variables inserted, percent-encoded in user and password."""
 
     def value(match: re.Match[str]) -> str:
         if match[1] not in os.environ:
-            raise ConfigError(f"{where}: the environment has no variable {match[1]}")
+            raise ConfigError(f"{where}: the environment variable {match[1]} is not set")
         is_user_part = "://" in url[: match.start()] and "@" in url[match.end() :]
         return quote(os.environ[match[1]], safe="") if is_user_part else os.environ[match[1]]
 

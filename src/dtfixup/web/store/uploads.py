@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from dtfixup.errors import GuardError, SchemaError, UnknownDatabaseError, UploadError
-from dtfixup.web.settings import MEBIBYTE, Settings
+from dtfixup.web.settings import MEBIBYTE, ServerSettings
 from dtfixup.web.store.supervised import UploadedDatabase
 
 _PREFIX = "dtfixup-serve-"
@@ -44,7 +44,7 @@ class Upload:
 class UploadStore:
     """The files of all visitors, in a folder that only this user can read."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: ServerSettings) -> None:
         self._settings = settings
         remove_abandoned()
         self.folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
@@ -56,7 +56,7 @@ class UploadStore:
         self._held: dict[str, Upload] = {}
         self._lock = threading.Lock()
 
-    def tell_gradio(self) -> None:
+    def configure_gradio(self) -> None:
         """Have Gradio put uploads here, and tell nobody anything; it looks when it is imported, and later again."""
         os.environ["GRADIO_TEMP_DIR"] = str(self.incoming)
         os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
