@@ -100,7 +100,7 @@ def test_the_encoder_of_the_results_can_be_made_again(tmp_path: Path) -> None:
     script = [sys.executable, str(ROOT / "examples" / "halve_encoder.py")]
     done = subprocess.run([*script, str(tmp_path / "minilm-fp16")], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    known = json.loads((ROOT / "results" / "spider-depth-dt-fixup-n24-seed1.json").read_text(encoding="utf-8"))
+    known = json.loads((ROOT / "results" / "spider-depth" / "dt-fixup-n24-seed1.json").read_text(encoding="utf-8"))
     assert known["encoder"] == "minilm-fp16"
     assert encoder_sha256(tmp_path / "minilm-fp16") == known["encoder_sha256"]
     half, whole = load_encoder(tmp_path / "minilm-fp16"), load_encoder("minilm")

@@ -192,12 +192,13 @@ def _classify_errors(
             content = settled.find(config, seed, metric="dev_exact")
             if content is None or state_of(content) is not State.FINISHED:
                 continue
-            name = f"{label_of(NAME, budget, sources.encoder)}-{cell.variant}-seed{seed}"
+            label = label_of(NAME, budget, sources.encoder)
+            name = f"{label}/{cell.variant}-seed{seed}"
             if "variant" not in content:
                 _console.print(f"{name}: the run was not trained by a sweep, see dtfixup sql errors")
                 continue
             result, file = result_file(out, content), out / f"{name}.json"
-            beams = work / result.stem / BEAMS
+            beams = work / f"{content['experiment']}-{result.stem}" / BEAMS
             if not beams.is_file():
                 _console.print(f"{name}: {beams} is not there: it lies where the run was trained")
                 continue

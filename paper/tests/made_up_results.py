@@ -65,6 +65,7 @@ def write_result(
         **fields,
     }
     path = folder / (file or f"run-{config.model.strategy}-n{config.model.layers}-seed{seed}.json")
+    path.parent.mkdir(exist_ok=True)
     path.write_text(json.dumps(content))
     return path
 

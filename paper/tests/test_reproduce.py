@@ -118,9 +118,9 @@ def test_what_is_not_there_is_an_error(sources: Sources) -> None:
 @pytest.mark.parametrize(
     ("name", "kind"),
     [
-        ("sql-batch16-seed1", SqlSpConfig),
-        ("reclor-main-dt-fixup-n4-seed5", ReadingRunConfig),
-        ("reclor-depth-dt-fixup-n8-seed2", ReadingRunConfig),
+        ("sql/batch16-seed1", SqlSpConfig),
+        ("reclor-main/dt-fixup-n4-seed5", ReadingRunConfig),
+        ("reclor-depth/dt-fixup-n8-seed2", ReadingRunConfig),
     ],
 )
 def test_the_cost_is_what_was_measured(name: str, kind: type[SqlSpConfig | ReadingRunConfig]) -> None:
@@ -264,7 +264,7 @@ def test_every_experiment_runs_on_a_cpu_and_once(tmp_path: Path, capsys: pytest.
             assert content is not None, f"{name} {cell.variant}"
             assert str(tmp_path) not in json.dumps(content), "no folder of this machine"
             assert content["config"]["model"]["layers"] in (0, layers_at(Budget.SMOKE, 24), 1, 2, 4, 8)
-    errors = sorted(out.glob("spider-errors-*.json"))
+    errors = sorted(out.glob("spider-errors*/*.json"))
     assert [read_errors(file).run["seed"] for file in errors] == [1, 1, 1]
     assert len(files) == count + 3
     for name in EXPERIMENTS:

@@ -124,7 +124,7 @@ def error_blocks(
     if dataset is None:
         blocks.append(Note(_HOW_TO_READ))
     else:
-        others = {each.file.path.stem.removeprefix(f"{NAME}-"): each for each in files if each not in chosen.values()}
+        others = {each.file.path.stem: each for each in files if each not in chosen.values()}
         blocks += _browser({**chosen, **others}, dataset, beams)
     return blocks, len(chosen)
 

@@ -31,7 +31,7 @@ from dtfixup_paper.tables.paper_numbers import LEVELS
 from dtfixup_paper.tables.result_files import ResultFile, Results, shortly
 
 _OURS = "ours"
-_PARSER_RUNS = {"DT-Fixup, N = 24": "sql-minilm", "standard, N = 24, a rate that was not tuned": "sql-standard"}
+_PARSER_RUNS = {"DT-Fixup, N = 24": "sql/minilm", "standard, N = 24, a rate that was not tuned": "sql/standard"}
 _MEASURES = {"exact match": "dev_exact", "execution": "dev_execution", "exact match, best of the beam of 5": "_beam"}
 
 
@@ -87,7 +87,7 @@ def _level(each: CellResult, metric: str, level: str) -> Entry:
 
 def _commands(files: Iterable[ResultFile]) -> list[Command]:
     """What made the files; of runs that differ by their seed the first."""
-    first = {file.path.stem.rpartition("-seed")[0]: file for file in reversed(list(files))}
+    first = {file.stem: file for file in reversed(list(files))}
     lines = unique(str(file.content.get("command", "")) for file in reversed(first.values()))
     return [Command("\n".join(lines))] if lines else []
 
@@ -153,7 +153,7 @@ def speed_section(results: Results) -> Section:
 
 
 _SPEED: Mapping[str, Sequence[tuple[str, str]]] = {
-    "relation-attention": (
+    "measurements/relation-attention": (
         ("the layers alone, forward and backward, batch 16, n = 100 / 256 / 512",
          "{fused_n100_ms:.1f} / {fused_n256_ms:.1f} / {fused_n512_ms:.1f} ms"),
         ("the same by the textbook",
@@ -162,24 +162,24 @@ _SPEED: Mapping[str, Sequence[tuple[str, str]]] = {
          "{no_relations_n100_ms:.1f} / {no_relations_n256_ms:.1f} / {no_relations_n512_ms:.1f} ms"),
         ("memory at n = 512: ours, by the textbook", "{fused_n512_peak_gib:.1f}, {plain_n512_peak_gib:.1f} GiB"),
     ),
-    "sql-batch16": (
+    "sql/batch16": (
         ("a training step at batch 16", "{step_ms:.1f} ms"),
         ("training with evaluation, batch 16, 60 epochs of the 7,000 examples", "{train_seconds:.0f} s"),
     ),
-    "sql-decode": (("all {decoded_questions:,} questions of dev, beam 5, SQL written out", "{decode_seconds:.1f} s"),),
-    "sql-decode-cpu": (
+    "sql/decode": (("all {decoded_questions:,} questions of dev, beam 5, SQL written out", "{decode_seconds:.1f} s"),),
+    "sql/decode-cpu": (
         ("one question, beam 5: median and 95th percentile", "{beam5_p50_ms:.0f} and {beam5_p95_ms:.0f} ms"),
     ),
-    "reading-answer": (
+    "measurements/reading-answer": (
         ("one question about a passage, four options: median and 95th percentile",
          "{answer_p50_ms:.0f} and {answer_p95_ms:.0f} ms"),
         ("the same in fp32", "{answer_fp32_p50_ms:.0f} and {answer_fp32_p95_ms:.0f} ms"),
     ),
-    "paper-step": (
+    "measurements/paper-step": (
         ("a step of the paper's configuration, RoBERTa-large with random weights, batch 16",
          "{step_ms:.1f} ms, {peak_gib:.1f} GiB"),
     ),
-    "two-at-once-mps": (
+    "measurements/two-at-once-mps": (
         ("{runs} trainings in turn, over the same at once under NVIDIA's MPS; without the start of processes",
          "{ratio:.2f}; {ratio_without_start:.2f}"),
         ("a sweep in turn, over its runs' own training time", "{overhead:.2f}"),

@@ -183,7 +183,7 @@ def _with_errors(section: Section, blocks: list[Block], count: int, models: int)
 
 def _tried_section(results: Results) -> list[Section]:
     """What was tried on held-out databases before the experiments: one run each, by hand."""
-    rows, files = [], results.called("sql-held-out")
+    rows, files = [], results.called("sql/held-out")
     for file in files:
         for run in file.content.get("runs", []):
             value = run.get("held_out_exact")

@@ -36,8 +36,21 @@ class State(StrEnum):
     """It would not have fitted into the time, or a stop was asked for before it."""
 
 
+OUTDATED = "outdated"
+"""Folder of results whose configuration or data have changed since."""
+_LOST = frozenset({OUTDATED, "reclor-again", "reclor-by-rate", "spider-by-rate"})  # runs with settings that lost
+
 SETTLED = frozenset({State.FINISHED, State.DIVERGED})
 """States that the next call does not change."""
+
+
+def result_paths(folder: str | Path) -> list[Path]:
+    """The result files of a folder, `<experiment>/<variant>-seed<k>.json`, by name, but for runs that no table shows.
+
+    Names with a dot in front are left alone: what a kill left of a file that was being written, whole or not.
+    """
+    paths = (path for pattern in ("*.json", "*/*.json") for path in Path(folder).glob(pattern))
+    return sorted(path for path in paths if not path.name.startswith(".") and path.parent.name not in _LOST)
 
 
 def state_of(content: Content) -> State:

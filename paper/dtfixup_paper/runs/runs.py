@@ -1,6 +1,6 @@
 """One training run of an experiment: what it is, and how it is trained into a result file.
 
-In: a `Run` and two folders. Out: `<out>/<experiment>-<variant>-seed<k>.json`, written whole or not at all: its result,
+In: a `Run` and two folders. Out: `<out>/<experiment>/<variant>-seed<k>.json`, written whole or not at all: its result,
 or why it has none. Nothing here knows of other runs, so `train_one` serves any process on any machine that sees the
 folders.
 """
@@ -57,7 +57,7 @@ class Run:
 
     def file(self, out: Path) -> Path:
         """Its result, in the folder of a sweep."""
-        return out / f"{self.name}.json"
+        return out / self.experiment / f"{self.variant}-seed{self.seed}.json"
 
     @property
     def key(self) -> str:

@@ -1,6 +1,6 @@
 """Many training runs on one machine, in turn or several at once, by a process that may end at any time.
 
-In: an ordered list of `Run`s. Out: one file for each, `<out>/<experiment>-<variant>-seed<k>.json`, written whole or not
+In: an ordered list of `Run`s. Out: one file for each, `<out>/<experiment>/<variant>-seed<k>.json`, written whole or not
 at all: its result, or why it has none. The same call again goes on where the last one ended, however it ended: a run is
 known by its configuration and data (`run_identity.py`), so what is finished is not repeated, under whatever
 experiment's name or by whichever command it was trained, and what has changed is trained anew.
@@ -30,11 +30,13 @@ from dtfixup.provenance import begin
 from dtfixup.training.signals import StopSignals
 from dtfixup_paper.runs.mps import mps_daemon
 from dtfixup_paper.runs.run_identity import (
+    OUTDATED,
     SETTLED,
     Content,
     Settled,
     State,
     at_once_of,
+    result_paths,
     same_run,
     state_of,
     whole_seconds,
@@ -59,7 +61,6 @@ __all__ = [
     "train_one",
 ]
 
-_OUTDATED = "outdated"  # folder beside the result files
 _LOCK = ".sweep.lock"  # stays behind, since removing it could unlock what another process has locked by then
 _FRAME = 8  # lines of the screen that the live table's rows leave to its head and to what was there before
 _HEARING = 0.2  # seconds between two looks at whether a stop was asked for
@@ -313,12 +314,8 @@ def open_sweep(
 
 
 def read_results(out: str | Path) -> list[Content]:
-    """The JSON objects in the files of a folder, by name of file.
-
-    Names with a dot in front are left alone: what a kill left of a file that was being written, whole or not.
-    """
-    files = sorted(file for file in Path(out).glob("*.json") if not file.name.startswith("."))
-    return [content for content in map(read_json, files) if isinstance(content, dict)]
+    """The JSON objects in `result_paths`."""
+    return [content for content in map(read_json, result_paths(out)) if isinstance(content, dict)]
 
 
 def read_sweep(out: str | Path) -> list[Content]:
@@ -328,7 +325,7 @@ def read_sweep(out: str | Path) -> list[Content]:
 
 def result_file(out: str | Path, content: Content) -> Path:
     """Where a run's content stands."""
-    return Path(out) / f"{content['experiment']}-{content['variant']}-seed{content['seed']}.json"
+    return Path(out) / content["experiment"] / f"{content['variant']}-seed{content['seed']}.json"
 
 
 def sweep_table(outcomes: Sequence[Outcome], room: int | None = None) -> Table:
@@ -401,7 +398,7 @@ def _set_outdated_aside(outcome: Outcome, out: Path, console: Console) -> None:
     elif file.exists() and not same_run(known, run.config, run.seed, metric=run.metric, data_hash=run.data_hash):
         mark = known.get("key") or hashlib.sha256(file.read_bytes()).hexdigest()[:20]
         aside = _aside(out, name, mark)
-        aside.parent.mkdir(exist_ok=True)
+        aside.parent.mkdir(parents=True, exist_ok=True)
         file.replace(aside)
         _say(
             console,
@@ -421,7 +418,7 @@ def _brought_back(run: Run, out: Path, console: Console) -> Content | None:
 
 
 def _aside(out: Path, name: str, mark: str) -> Path:
-    return out / _OUTDATED / f"{name}-{mark}.json"
+    return out / OUTDATED / f"{name}-{mark}.json"
 
 
 def _counts(outcomes: Sequence[Outcome]) -> str:

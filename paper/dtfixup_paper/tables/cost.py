@@ -2,11 +2,13 @@
 
 A planned batch takes `layers * (fixed + share * examples)` milliseconds, where layers are the new ones and, counted as
 so many new ones, the rest of the model; a run is its batches, its evaluations and a start. Measured on an H200 for
-SQL-SP with N = 24: 11.7 ms at batch 16 and 3.2 s for an evaluation (`results/sql-batch16-seed1.json`), 34.6 ms at batch
-32 where three runs shared the GPU (`results/sql-minilm-seed1.json`), which is about 1.45 times as fast as in turn, and
-27.7 ms with RoBERTa-large at batch 16 (`results/paper-step-seed1.json`); the share of the rest of the model is a guess.
-For ReClor, runs that shared the GPU with another took about 36 + 4.2 N seconds (`results/reclor-*.json`), and the last
-ones of a sweep, which were alone for most of their epochs, 41 s at N = 4 and 51 s at N = 8; RoBERTa-large is a guess.
+SQL-SP with N = 24: 11.7 ms at batch 16 and 3.2 s for an evaluation (`results/sql/batch16-seed1.json`), 34.6 ms at batch
+32 where three runs shared the GPU (`results/sql/minilm-seed1.json`), which is about 1.45 times as fast as in turn, and
+27.7 ms with RoBERTa-large at batch 16 (`results/measurements/paper-step-seed1.json`); the share of the rest of the
+model is a guess.
+For ReClor, runs that shared the GPU with another took about 36 + 4.2 N seconds (`results/reclor-*/*.json`), and the
+last ones of a sweep, which were alone for most of their epochs, 41 s at N = 4 and 51 s at N = 8; RoBERTa-large is
+a guess.
 """
 
 from dataclasses import dataclass

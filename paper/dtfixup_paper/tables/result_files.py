@@ -20,6 +20,7 @@ from dtfixup_paper.runs.run_identity import (
     has_measured,
     known_by,
     read_config,
+    result_paths,
     state_of,
 )
 from dtfixup_paper.tables.cells import Cell, RunConfig, metric_of
@@ -33,10 +34,13 @@ class ResultFile:
 
     path: Path
     content: Mapping[str, Any]
+    name: str
+    """The path below the folder of the results."""
 
     @property
-    def name(self) -> str:
-        return self.path.name
+    def stem(self) -> str:
+        """The name without its seed."""
+        return self.name.removesuffix(".json").rpartition("-seed")[0]
 
     @property
     def metrics(self) -> Mapping[str, Any]:
@@ -83,8 +87,8 @@ class Results:
     files: tuple[ResultFile, ...]
 
     def called(self, stem: str) -> list[ResultFile]:
-        """The files `<stem>-seed<k>.json`, by name."""
-        return [file for file in self.files if file.path.stem.rpartition("-seed")[0] == stem]
+        """The files `<stem>-seed<k>.json`, by name; a stem has its folder, such as `sql/minilm`."""
+        return [file for file in self.files if file.stem == stem]
 
     def of(self, cell: Cell) -> list[ResultFile]:
         """The settled runs of a cell, one for each seed there is, by seed; seeds beyond the cell's own count too."""
@@ -137,22 +141,25 @@ def read_results(folder: str | Path) -> Results:
     folder = Path(folder)
     if not folder.is_dir():
         raise DataError(f"{folder} is no folder: give the folder of the result files, such as --results results")
-    paths = sorted(path for path in folder.glob("*.json") if not path.name.startswith("."))
-    contents = [(path, read_json(path)) for path in paths]
-    return Results(folder, tuple(ResultFile(path, each) for path, each in contents if isinstance(each, dict)))
+    contents = ((path, read_json(path)) for path in result_paths(folder))
+    files = [
+        ResultFile(path, each, path.relative_to(folder).as_posix()) for path, each in contents if isinstance(each, dict)
+    ]
+    return Results(folder, tuple(files))
 
 
 def shortly(files: Sequence[ResultFile]) -> str:
     """Names of files that differ by their seed, as one.
 
-    >>> file = lambda name: ResultFile(Path(name), {})
-    >>> shortly([file("a-seed1.json"), file("a-seed2.json"), file("b.json"), file("a-seed4.json")])
-    'a-seed{1,2,4}.json, b.json'
+    >>> file = lambda name: ResultFile(Path(name), {}, name)
+    >>> shortly([file("x/a-seed1.json"), file("x/a-seed2.json"), file("x/b.json"), file("x/a-seed4.json")])
+    'x/a-seed{1,2,4}.json, x/b.json'
     """
     seeds: dict[str, list[str]] = {}
     for file in files:
-        stem, dash, seed = file.path.stem.rpartition("-seed")
-        seeds.setdefault(stem if dash else file.path.stem, []).extend([seed] if dash else [])
+        name = file.name.removesuffix(".json")
+        stem, dash, seed = name.rpartition("-seed")
+        seeds.setdefault(stem if dash else name, []).extend([seed] if dash else [])
     return ", ".join(f"{stem}{_seed_part(found)}.json" for stem, found in seeds.items())
 
 

@@ -89,13 +89,13 @@ def test_files_that_contradict_each_other_are_told(tmp_path: Path) -> None:
 
 
 def test_levels_of_hardness_say_which_runs_diverged(tmp_path: Path) -> None:
-    write_result(tmp_path / "results", sql_config(), 71.0, file="sql-minilm-seed1.json")
-    write_result(tmp_path / "results", sql_config(), None, seed=2, file="sql-minilm-seed2.json")
+    write_result(tmp_path / "results", sql_config(), 71.0, file="sql/minilm-seed1.json")
+    write_result(tmp_path / "results", sql_config(), None, seed=2, file="sql/minilm-seed2.json")
     page, _ = build(tmp_path, [experiment("spider-hardness", [cell(sql_config(), row="DT-Fixup")])])
     told = "71.0, diverged|1 seed · 16 epochs|1 of 2 diverged"
     assert page.row("spider-hardness", "ours, DT-Fixup, exact match")[-1] == told
     assert page.row("parser", "DT-Fixup, N = 24: exact match")[-1] == told
-    write_result(tmp_path / "results", sql_config(), 20.0, seed=2, file="sql-minilm-seed2.json")
+    write_result(tmp_path / "results", sql_config(), 20.0, seed=2, file="sql/minilm-seed2.json")
     page, _ = build(tmp_path, [experiment("spider-hardness", [cell(sql_config(), row="DT-Fixup")])])
     told = "71.0, 20.0|2 seeds · 16 epochs|1 of 2 collapsed"
     assert page.row("spider-hardness", "ours, DT-Fixup, exact match")[-1] == told

@@ -88,10 +88,13 @@ def test_what_is_so_with_our_own_budget_alone_is_said_there_alone(tmp_path: Path
 def test_a_hostile_file_can_do_nothing(tmp_path: Path) -> None:
     results = tmp_path / "results"
     fields = {"encoder": HOSTILE, "hardware": HOSTILE, "command": HOSTILE}
-    write_result(results, sql_config(), 70.0, file="sql-minilm-seed1.json", metrics={"dev_exact_easy": 9}, **fields)
+    write_result(results, sql_config(), 70.0, file="sql/minilm-seed1.json", metrics={"dev_exact_easy": 9}, **fields)
     change = {"runs": [{"change": HOSTILE, "epochs": HOSTILE, "held_out_exact": 3.0}], "command": HOSTILE}
-    (results / "sql-held-out-seed1.json").write_text(json.dumps(change))
-    (results / f"relation-attention-seed{HOSTILE[-4:-2]}.json").write_text(json.dumps({**fields, "metrics": {"x": []}}))
+    (results / "sql/held-out-seed1.json").write_text(json.dumps(change))
+    (results / "measurements").mkdir()
+    (results / f"measurements/relation-attention-seed{HOSTILE[-4:-2]}.json").write_text(
+        json.dumps({**fields, "metrics": {"x": []}})
+    )
     agreement = tmp_path / "agreement.md"
     agreement.write_text(f"# Title\n\nWe agree. {HOSTILE}\n")
     named = experiment("spider-depth", [cell(sql_config(), row=HOSTILE, column=HOSTILE)], title=HOSTILE, remark=HOSTILE)
@@ -177,7 +180,7 @@ def test_hardness_has_exact_match_and_execution(tmp_path: Path) -> None:
     results = tmp_path / "results"
     for seed, easy in ((1, 88.0), (2, 90.0)):
         levels = {"dev_exact_easy": easy, "dev_execution_easy": easy - 4}
-        write_result(results, sql_config(), 71.0, seed=seed, file=f"sql-minilm-seed{seed}.json", metrics=levels)
+        write_result(results, sql_config(), 71.0, seed=seed, file=f"sql/minilm-seed{seed}.json", metrics=levels)
     page, _ = build(tmp_path, [experiment("spider-hardness", [cell(sql_config(), row="DT-Fixup")])])
     assert page.row("spider-hardness", "DT-Fixup SQL-SP, exact match") == ["91.9", "80.9", "60.3", "48.8", "75.0"]
     assert page.row("spider-hardness", "ours, DT-Fixup, exact match")[0] == "89.0 ± 1.4|2 seeds · 16 epochs"
@@ -228,10 +231,11 @@ def test_stability_and_speed_say_what_is_there(tmp_path: Path) -> None:
     write_result(results, sql_config(), 70.0, metrics={"skipped_steps": 3, "highest_growth": 4.25})
     write_result(results, sql_config(), 70.0, seed=2, metrics={"skipped_steps": 4, "highest_growth": 2.0})
     speed = {"metrics": {"step_ms": 11.71, "train_seconds": 362}, "hardware": "a GPU", "command": "x"}
-    (results / "sql-batch16-seed1.json").write_text(json.dumps(speed))
+    (results / "sql").mkdir()
+    (results / "sql/batch16-seed1.json").write_text(json.dumps(speed))
     page, _ = build(tmp_path, [depth_cells()])
     assert ["DT-Fixup", "24", "2 μ", "2", "0", "0", "7 of 200", "4.2", ""] in page.rows
-    assert page.row("speed", "a training step at batch 16") == ["11.7 ms|a GPU", "sql-batch16-seed1.json"]
+    assert page.row("speed", "a training step at batch 16") == ["11.7 ms|a GPU", "sql/batch16-seed1.json"]
     assert page.row("speed", "one question, beam 5: median and 95th percentile")[0] == "not run yet"
 
 

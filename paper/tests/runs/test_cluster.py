@@ -73,15 +73,15 @@ def test_two_workers_train_at_the_same_time_and_write_the_same_files(
     runs = [toys.toy_run("friendly", tmp_path, 1), toys.toy_run("friendly", tmp_path, 2)]
     runs += [toys.toy_run("diverging", tmp_path, 3), replace(runs[1], experiment="again")]
     run_sweep([toys.toy_run("plain", tmp_path, 4)], tmp_path, console=Console(quiet=True))
-    before, on_ctrl_c = read_json(tmp_path / "toy-plain-n4-seed1.json"), signal.getsignal(signal.SIGINT)
+    before, on_ctrl_c = read_json(tmp_path / "toy" / "plain-n4-seed1.json"), signal.getsignal(signal.SIGINT)
     outcomes, shown = sweep([*runs, toys.toy_run("plain", tmp_path, 4)], tmp_path, cluster)
     assert [each.state for each in outcomes] == [State.FINISHED] * 2 + [State.DIVERGED] + [State.FINISHED] * 2
     assert [each.value for each in outcomes] == [10.0, 20.0, None, 20.0, 40.0]
     assert sorted(began(tmp_path)) == ["1", "2", "3", "4"], "what comes to the same, or was there, is not trained"
-    assert read_json(tmp_path / "toy-plain-n4-seed1.json") == before
-    content = read_json(tmp_path / "toy-friendly-n2-seed1.json")
+    assert read_json(tmp_path / "toy" / "plain-n4-seed1.json") == before
+    content = read_json(tmp_path / "toy" / "friendly-n2-seed1.json")
     assert content == outcomes[1].content
-    assert content["pid"] != read_json(tmp_path / "toy-friendly-n1-seed1.json")["pid"]
+    assert content["pid"] != read_json(tmp_path / "toy" / "friendly-n1-seed1.json")["pid"]
     assert content.keys() >= before.keys()
     assert "4 finished, 1 diverged" in shown
     assert signal.getsignal(signal.SIGINT) is on_ctrl_c, "Ray listens no longer"

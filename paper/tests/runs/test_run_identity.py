@@ -132,6 +132,6 @@ def test_configurations_are_known_by_all_that_is_trained() -> None:
 
 @pytest.mark.parametrize("seed", [1, 2, 3, 4, 5])
 def test_plain_training_of_this_repository_is_found(seed: int) -> None:
-    files = sorted(RESULTS.glob("sql-*.json"))
+    files = sorted(RESULTS.glob("sql/*.json"))
     found = find_result((read_json(file) for file in files), minilm(), seed, metric=METRIC)
-    assert found == read_json(RESULTS / f"sql-minilm-seed{seed}.json")
+    assert found == read_json(RESULTS / f"sql/minilm-seed{seed}.json")

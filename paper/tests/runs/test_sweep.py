@@ -35,7 +35,7 @@ def test_every_run_gets_a_file_in_order(trained: Trained, tmp_path: Path) -> Non
     outcomes, shown = sweep(runs, tmp_path)
     assert trained.names == ["toy-n4-seed1", "toy-n2-seed1", "toy-n4-seed2", "toy-n2-seed2"]
     assert [each.state for each in outcomes] == [State.FINISHED] * 4
-    content = read_json(tmp_path / "toy-n4-seed2.json")
+    content = read_json(tmp_path / "toy" / "n4-seed2.json")
     assert content["metrics"] == {"accuracy": 40.0}
     assert (content["experiment"], content["variant"], content["state"]) == ("toy", "n4", "finished")
     assert content == outcomes[2].content
@@ -45,11 +45,11 @@ def test_every_run_gets_a_file_in_order(trained: Trained, tmp_path: Path) -> Non
 
 def test_finished_runs_are_not_repeated(trained: Trained, tmp_path: Path) -> None:
     sweep([trained.run(2)], tmp_path)
-    before = (tmp_path / "toy-n2-seed1.json").stat().st_mtime_ns
+    before = (tmp_path / "toy" / "n2-seed1.json").stat().st_mtime_ns
     outcomes, _ = sweep([trained.run(4), trained.run(2)], tmp_path)
     assert trained.names == ["toy-n2-seed1", "toy-n4-seed1"]
     assert [each.value for each in outcomes] == [40.0, 20.0]
-    assert (tmp_path / "toy-n2-seed1.json").stat().st_mtime_ns == before
+    assert (tmp_path / "toy" / "n2-seed1.json").stat().st_mtime_ns == before
 
 
 @pytest.mark.parametrize("changes", [{"data_hash": "other"}, {"config": Toy(layers=3)}, {"seed": 7}])
@@ -74,7 +74,7 @@ def test_a_changed_configuration_is_trained_anew_and_said(trained: Trained, tmp_
     assert trained.names == ["toy-n2-seed1"] * 2
     assert "toy-n2-seed1: configuration or data have changed since its result was written" in shown
     assert "it is trained anew" in shown
-    assert read_json(tmp_path / "toy-n2-seed1.json")["key"] == changed.key
+    assert read_json(tmp_path / "toy" / "n2-seed1.json")["key"] == changed.key
     sweep([replace(changed, config=Toy(layers=5))], tmp_path)
     for older in (trained.run(2), changed):
         aside = read_json(tmp_path / "outdated" / f"toy-n2-seed1-{older.key}.json")
@@ -83,7 +83,7 @@ def test_a_changed_configuration_is_trained_anew_and_said(trained: Trained, tmp_
 
 def test_a_run_of_another_experiment_is_reused(trained: Trained, tmp_path: Path) -> None:
     sweep([trained.run(2, experiment="main")], tmp_path)
-    stale = tmp_path / "depth-n2-seed1.json"
+    stale = tmp_path / "depth" / "n2-seed1.json"
     write_json(stale, {"key": "older", "state": "finished", "variant": "n2", "experiment": "depth"})
     outcomes, shown = sweep(
         [trained.run(2, experiment="depth"), trained.run(4), trained.run(4, experiment="again")], tmp_path
@@ -114,7 +114,7 @@ def test_who_goes_back_to_the_data_of_before_has_their_results_again(trained: Tr
     assert len(trained.names) == 2, "nothing is trained a third time"
     assert outcomes[0].state is State.FINISHED
     assert "its result was set aside before, and stands in its place again" in shown
-    assert read_json(tmp_path / "toy-n2-seed1.json")["data_hash"] == "one"
+    assert read_json(tmp_path / "toy" / "n2-seed1.json")["data_hash"] == "one"
     sweep([after], tmp_path)
     assert len(trained.names) == 2
 
@@ -145,7 +145,7 @@ def test_a_run_that_diverged_is_a_result(trained: Trained, tmp_path: Path) -> No
     broken = trained.run(2, train=fail(DivergedError("20 updates in a row were skipped")))
     outcomes, _ = sweep([broken, trained.run(4)], tmp_path)
     assert [each.state for each in outcomes] == [State.DIVERGED, State.FINISHED]
-    content = read_json(tmp_path / "toy-n2-seed1.json")
+    content = read_json(tmp_path / "toy" / "n2-seed1.json")
     assert content["reason"] == "20 updates in a row were skipped"
     assert (content["metrics"], content["config"]) == ({}, {"layers": 2, "seed": 1})
     assert {"commit", "hardware", "wall_seconds", "data_hash", "command", "seed"} <= content.keys()
@@ -160,7 +160,7 @@ def test_a_run_that_failed_otherwise_is_told_and_tried_again(
     outcomes, shown = sweep([trained.run(2, train=fail(error)), trained.run(4)], tmp_path)
     assert [each.state for each in outcomes] == [State.FAILED, State.FINISHED]
     reason = f"{type(error).__name__}: {error}"
-    assert read_json(tmp_path / "toy-n2-seed1.json")["reason"] == reason
+    assert read_json(tmp_path / "toy" / "n2-seed1.json")["reason"] == reason
     assert f"toy-n2-seed1 failed: {reason}" in shown
     outcomes, shown = sweep([trained.run(2), trained.run(4)], tmp_path)
     assert [each.state for each in outcomes] == [State.FINISHED] * 2
@@ -171,9 +171,11 @@ def test_a_run_that_failed_otherwise_is_told_and_tried_again(
 def test_a_process_that_dies_after_its_run_takes_no_result_with_it(trained: Trained, tmp_path: Path) -> None:
     run = trained.run(2)
     sweep([run], tmp_path)
-    before = read_json(tmp_path / "toy-n2-seed1.json")
+    before = read_json(tmp_path / "toy" / "n2-seed1.json")
     assert (
-        write_lost(run, tmp_path, "it was killed", 1.0, "here") == before == read_json(tmp_path / "toy-n2-seed1.json")
+        write_lost(run, tmp_path, "it was killed", 1.0, "here")
+        == before
+        == read_json(tmp_path / "toy" / "n2-seed1.json")
     )
     other = replace(run, config=Toy(layers=3))
     assert write_lost(other, tmp_path, "it was killed", 1.0, "here")["state"] == "failed", "the file is of another run"
@@ -194,7 +196,7 @@ def test_a_stop_ends_the_sweep_and_says_what_is_left(trained: Trained, tmp_path:
     outcomes, shown = sweep([trained.run(2, seconds=20.0), stopped, trained.run(8, cost=3.0)], tmp_path)
     assert [each.state for each in outcomes] == [State.FINISHED, State.LEFT, State.WAITING]
     assert [each.was_stopped for each in outcomes] == [False, True, False]
-    assert not (tmp_path / "toy-n4-seed1.json").exists()
+    assert not (tmp_path / "toy" / "n4-seed1.json").exists()
     assert "2 runs are left, about 80 s: the same command goes on with them" in shown
 
 
@@ -332,7 +334,7 @@ def test_a_sweep_adds_what_a_result_does_not_say(trained: Trained, tmp_path: Pat
     run = trained.run(2, seed=3, train=lambda folder, resume: {"metrics": {"accuracy": 5.0}, "command": "its own"})
     outcomes, shown = sweep([run], tmp_path)
     assert "toy-n2-seed3: finished  accuracy 5.00" in shown
-    content = read_json(tmp_path / "toy-n2-seed3.json")
+    content = read_json(tmp_path / "toy" / "n2-seed3.json")
     assert (content["seed"], content["config"], content["curve"]) == (3, {"layers": 2, "seed": 3}, [])
     assert (content["data_hash"], content["command"]) == ("data", "its own")
     assert content["wall_seconds"] == outcomes[0].seconds
@@ -344,6 +346,6 @@ def test_a_sweep_adds_what_a_result_does_not_say(trained: Trained, tmp_path: Pat
 def test_what_is_no_result_fails_before_it_is_written(found: dict[str, Any], trained: Trained, tmp_path: Path) -> None:
     outcomes, _ = sweep([trained.run(2, train=lambda folder, resume: found), trained.run(4)], tmp_path)
     assert [each.state for each in outcomes] == [State.FAILED, State.FINISHED]
-    content = json.loads((tmp_path / "toy-n2-seed1.json").read_text())
+    content = json.loads((tmp_path / "toy" / "n2-seed1.json").read_text())
     assert content["metrics"] == {}
     assert "no accuracy in its metrics" in content["reason"] or "not JSON compliant" in content["reason"]

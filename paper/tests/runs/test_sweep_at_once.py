@@ -76,7 +76,7 @@ def test_two_runs_are_trained_at_the_same_time_by_processes_that_stay(toys: Modu
     assert not any(map(is_alive, processes))
     opened = (tmp_path / "opened.txt").read_text().split()
     assert sorted(map(int, opened)) == sorted(processes), "each opens what runs share once"
-    content = read_json(tmp_path / "toy-plain-n5-seed1.json")
+    content = read_json(tmp_path / "toy" / "plain-n5-seed1.json")
     assert content == outcomes[4].content
     before = notes(tmp_path)
     outcomes, _ = sweep(runs, tmp_path)

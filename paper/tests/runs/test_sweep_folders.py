@@ -36,7 +36,7 @@ def test_other_files_in_the_folder_are_left_alone(trained: Trained, tmp_path: Pa
     (tmp_path / "other.json").write_text('{"metrics": {}}')
     sweep([trained.run(2)], tmp_path)
     assert len(read_sweep(tmp_path)) == 1
-    assert {file.name for file in tmp_path.glob("*.json")} == {"list.json", "other.json", "toy-n2-seed1.json"}
+    assert {file.name for file in tmp_path.glob("*.json")} == {"list.json", "other.json"}
     assert [file.name for file in tmp_path.glob(".*")] == [".sweep.lock"], "nothing temporary is left"
 
 
@@ -44,9 +44,9 @@ def test_other_files_in_the_folder_are_left_alone(trained: Trained, tmp_path: Pa
 def test_what_a_kill_left_of_a_file_is_no_result(complete: bool, trained: Trained, tmp_path: Path) -> None:
     run = trained.run(2)
     sweep([run], tmp_path)
-    text = (tmp_path / f"{run.name}.json").read_text()
-    (tmp_path / f"{run.name}.json").unlink()
-    (tmp_path / f".{run.name}-a1b2c3d4.json").write_text(text if complete else "")
+    text = run.file(tmp_path).read_text()
+    run.file(tmp_path).unlink()
+    run.file(tmp_path).with_name(".n2-seed1-a1b2c3d4.json").write_text(text if complete else "")
     assert read_sweep(tmp_path) == []
     outcomes, _ = sweep([run], tmp_path)
     assert trained.names == [run.name] * 2
@@ -123,5 +123,5 @@ def test_advice_goes_with_the_checkpoint_that_it_is_about(keep_weights: bool, tr
 
     sweep([trained.run(2, train=train)], tmp_path, keep_weights=keep_weights)
     advice = " The last checkpoint is intact: RUN/checkpoints/step-00000007.safetensors; go on from it with --resume"
-    reason = read_json(tmp_path / "toy-n2-seed1.json")["reason"]
+    reason = read_json(tmp_path / "toy" / "n2-seed1.json")["reason"]
     assert reason == "Lower the learning rate." + (advice if keep_weights else "")

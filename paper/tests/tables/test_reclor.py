@@ -241,8 +241,9 @@ def test_tables_and_pictures_of_a_folder(results: Path, tmp_path: Path, capsys: 
 
 
 def test_a_folder_of_tuning_alone_has_its_table(results: Path, tmp_path: Path) -> None:
-    for file in results.glob("reclor-tune*.json"):
-        shutil.copy(file, tmp_path)
+    (tmp_path / "reclor-tune").mkdir()
+    for file in results.glob("reclor-tune/*.json"):
+        shutil.copy(file, tmp_path / "reclor-tune")
     assert "Tuning" in write_markdown(tmp_path, tmp_path / "t.md").read_text(encoding="utf-8")
     show_tables(read_sweep(tmp_path), Console(quiet=True))
     with pytest.raises(DataError, match="no finished run"):
@@ -270,9 +271,9 @@ def test_one_command_trains_what_is_missing(tmp_path: Path, capsys: pytest.Captu
     assert "3 runs are left" in capsys.readouterr().out
     main(command)
     assert "3 finished" in capsys.readouterr().out
-    files = sorted(out.glob("*.json"))
+    files = sorted(out.glob("*/*.json"))
     assert [file.name for file in files] == [
-        f"reclor-main-{variant}-seed1.json" for variant in ("dt-fixup-n4", "no-new-layers", "standard-n4")
+        f"{variant}-seed1.json" for variant in ("dt-fixup-n4", "no-new-layers", "standard-n4")
     ]
     result = read_json(files[0])
     assert result["name"] == "reclor-main-dt-fixup-n4"

@@ -66,14 +66,14 @@ def test_a_state_that_there_is_not_is_no_run(tmp_path: Path) -> None:
 def test_of_the_published_files_training_runs_alone_are_taken() -> None:
     results = read_results(RESULTS)
     taken = {file.name: config for file, config in results.runs(SqlSpConfig)}
-    assert {f"sql-minilm-seed{seed}.json" for seed in range(1, 6)} <= taken.keys()
+    assert {f"sql/minilm-seed{seed}.json" for seed in range(1, 6)} <= taken.keys()
     measured = {file.name for file in results.files if "benchmarks/" in file.content.get("command", "")}
-    assert measured >= {"paper-step-seed1.json", "sql-decode-seed0.json"}
-    assert taken.keys().isdisjoint({*measured, "sql-held-out-seed1.json", "spider-errors-minilm-seed1.json"})
+    assert measured >= {"measurements/paper-step-seed1.json", "sql/decode-seed0.json"}
+    assert taken.keys().isdisjoint({*measured, "sql/held-out-seed1.json", "spider-errors/minilm-seed1.json"})
     found = [results.of(cell(config)) for config in taken.values()]
     assert all(found)
     assert {file.name for files in found for file in files} <= taken.keys()
-    step = from_json(SqlSpConfig, read_json(RESULTS / "paper-step-seed1.json")["config"])
+    step = from_json(SqlSpConfig, read_json(RESULTS / "measurements/paper-step-seed1.json")["config"])
     assert results.of(cell(step)) == []
 
 

@@ -3,7 +3,7 @@
 Standard, pre-LN and DT-Fixup get the same model, data and number of steps. The baselines' learning
 rate and warm-up are tuned: each candidate trains for a quarter of the schedule, the best on held-out
 training stories goes on to the end. DT-Fixup runs once, without warm-up. All grids come from one wider
-sweep (results/kinship-sweep.json): past their edges standard and DT-Fixup break and pre-LN gets worse.
+sweep (results/kinship/sweep.json): past their edges standard and DT-Fixup break and pre-LN gets worse.
 """
 
 import hashlib
