@@ -164,4 +164,4 @@ def farm_on(admin: str, folder: Path) -> Iterator[Both]:
     with fresh_database(admin) as url:
         run_script(url, FARM)
         with open_guarded(url) as server, open_guarded(file) as own:
-            yield Both(OpenedDatabase(url).reading.translator, server, own)
+            yield Both(OpenedDatabase(url).read().translator, server, own)

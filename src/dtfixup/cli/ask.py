@@ -119,7 +119,6 @@ def _open(
     """The database is read before the model is loaded: a wrong path should not be told of seconds later."""
     from dtfixup.sql.ask.opened import OpenedDatabase
     from dtfixup.sql.database.names import read_names
-    from dtfixup.sql.database.sample import find_database
 
     if options.beam < 1 or options.rows < 1:
         raise ConfigError("--beam and --rows take numbers from 1 on")
@@ -129,9 +128,9 @@ def _open(
             "(docs/start/ask.md shows one), or leave the option out"
         )
     known = None if names is None else read_names(names)
-    opened = OpenedDatabase(find_database(database), names=known, namespace=namespace)
+    opened = OpenedDatabase(database, names=known, namespace=namespace)
     session = _Session(opened, options)
-    for sentence in opened.reading.left_out:
+    for sentence in opened.read().left_out:
         session.note(f"left out: {sentence}")
 
     # On a machine with other work too, threads that wait for each other by spinning take seconds for a question. The
@@ -141,7 +140,7 @@ def _open(
 
     from dtfixup.sql.ask.parser import TextToSql
 
-    if len(opened.schema.columns) <= _ONE_THREAD:
+    if len(opened.read().schema.columns) <= _ONE_THREAD:
         torch.set_num_threads(1)
     session.parser = TextToSql.load(model)
     return session

@@ -119,7 +119,7 @@ def _show_pairs(opened: "Finetuning", console: Console) -> None:
     def say(text: str) -> None:
         console.print(escape(_shown(text)), highlight=False, soft_wrap=True)
 
-    for sentence in opened.database.reading.left_out:
+    for sentence in opened.database.read().left_out:
         say(f"left out of the database: {sentence}")
     if opened.was_tuned:
         say("the model was fine-tuned before: with another --seed, questions held out now may have been learnt then")
@@ -174,10 +174,9 @@ def _show_run(run: "FinetuneRun", opened: "Finetuning", given_to_ask: Sequence[s
 
 def _ask_command(question: str, database: "OpenedDatabase", options: Sequence[str]) -> str:
     """What to type to ask the model; a URL is without password and options, as messages show it."""
-    from dtfixup.sql.execution.text_filter import Dialect
-
     command = shlex.join(["dtfixup", "sql", "ask", question, "--database", database.shown, *options])
-    is_shortened = database.dialect is not Dialect.SQLITE and database.shown != database.location
+    url = database.location.url
+    is_shortened = url is not None and bool(url.password or url.query)
     return f"{command} (put in the URL's password and options)" if is_shortened else command
 
 

@@ -27,15 +27,15 @@ def link(question: str, database: str, names: Path | None = None, json: bool = F
         json: Print JSON instead of colours.
     """
     from dtfixup.sql.database.content import open_content
+    from dtfixup.sql.database.location import Location
     from dtfixup.sql.database.names import read_names
     from dtfixup.sql.database.reflection import reflect
-    from dtfixup.sql.database.sample import find_database
     from dtfixup.sql.linking.inputs import describe_database, describe_question
     from dtfixup.sql.linking.view import links_json, render
 
-    database = find_database(database)
-    schema = reflect(database, names=None if names is None else read_names(names))
-    inputs = describe_question(question, describe_database(schema, open_content(schema, database)))
+    location = Location.of(database)
+    schema = reflect(location, names=None if names is None else read_names(names))
+    inputs = describe_question(question, describe_database(schema, open_content(schema, location)))
     if json:
         sys.stdout.write(links_json(question, inputs.words, inputs.links, schema) + "\n")
     else:

@@ -123,7 +123,7 @@ def predict(
     """
     from dtfixup.sql.ask.parser import default_model
     from dtfixup.sql.database.dataset import open_dataset
-    from dtfixup.sql.execution.picking import first_that_runs
+    from dtfixup.sql.execution.run import first_that_runs
     from dtfixup.sql.model.predictions import likeliest, write_beams
     from dtfixup.sql.preparation.splits import answer_split
 

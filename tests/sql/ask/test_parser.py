@@ -175,13 +175,13 @@ def test_a_warm_question_reads_nothing_again(ferry: Path, monkeypatch: pytest.Mo
 
 def test_a_changed_file_is_read_again_and_a_server_on_demand(ferry: Path) -> None:
     database = open_database(ferry)
-    assert database.schema.find_table("lighthouse") is None
+    assert database.read().schema.find_table("lighthouse") is None
     made(ferry, "CREATE TABLE lighthouse (name TEXT)")
-    assert database.schema.find_table("lighthouse") is not None
-    before = database.reading
-    assert database.reading is before
+    assert database.read().schema.find_table("lighthouse") is not None
+    before = database.read()
+    assert database.read() is before
     database.refresh()
-    assert database.reading is not before
+    assert database.read() is not before
 
 
 def test_several_threads_may_ask(ferry: Path) -> None:
@@ -201,7 +201,7 @@ def test_several_threads_may_ask(ferry: Path) -> None:
 def test_a_schema_may_be_given(dataset: Dataset) -> None:
     schema = dataset.schemas["clinic"]
     database = open_database(dataset.database_file("clinic"), schema=schema)
-    assert database.schema is schema
+    assert database.read().schema is schema
     answer = tiny_parser().ask("How many patients are there?", database)
     assert answer.schema is schema
 

@@ -14,9 +14,9 @@ import pytest
 from dtfixup.sql.ask.opened import OpenedDatabase
 from dtfixup.sql.ask.parser import TextToSql
 from dtfixup.sql.database.dataset import Dataset, open_dataset
+from dtfixup.sql.database.location import Dialect
 from dtfixup.sql.database.sample import sample_folder
 from dtfixup.sql.execution.guarded import Rows, open_guarded
-from dtfixup.sql.execution.text_filter import Dialect
 from tests.sql.sample_servers import same_rows, samples_on
 
 EVERY = 8

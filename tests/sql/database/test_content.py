@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dtfixup.errors import DataError
+from dtfixup.errors import DataError, SchemaError
 from dtfixup.sql.database import content as module
 from dtfixup.sql.database.content import ContentIndex, Hit, Looks, build_index, open_content
-from dtfixup.sql.database.rows import ColumnValues, Limits
+from dtfixup.sql.database.rows import ColumnValues, ContentLimits
 from dtfixup.sql.database.schema import ColumnType, Schema, Table, assemble
 from dtfixup.sql.language.quantities import plain_number
 from dtfixup.sql.language.words import compact
@@ -183,7 +183,7 @@ def test_an_index_of_other_code_is_not_used(cache: Path, database: Path, monkeyp
 
 def test_other_limits_and_names_have_files_of_their_own(cache: Path, database: Path) -> None:
     open_content(SCHEMA, database)
-    assert len(open_content(SCHEMA, database, Limits(values=1)).columns[1].values) == 1
+    assert len(open_content(SCHEMA, database, ContentLimits(values=1)).columns[1].values) == 1
     only_name = assemble("shop", [Table("shop", "shop")], [[("name", "name", ColumnType.TEXT)]], [[]], [])
     assert len(open_content(only_name, database).columns) == 2
     assert len(list(cache.iterdir())) == 3
@@ -207,7 +207,7 @@ def test_nothing_is_kept_when_not_asked_to(cache: Path, database: Path) -> None:
 def test_old_files_make_room(cache: Path, database: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_MOST_FILES", 2)
     for values in (1, 2, 3):
-        open_content(SCHEMA, database, Limits(values=values))
+        open_content(SCHEMA, database, ContentLimits(values=values))
     assert len(list(cache.iterdir())) == 2
 
 
@@ -216,11 +216,11 @@ def test_what_is_in_use_stays(cache: Path, database: Path, monkeypatch: pytest.M
     open_content(SCHEMA, database)
     (used,) = cache.iterdir()
     os.utime(used, (0, 0))
-    open_content(SCHEMA, database, Limits(values=1))
+    open_content(SCHEMA, database, ContentLimits(values=1))
     open_content(SCHEMA, database)
     for unused in set(cache.iterdir()) - {used}:
         os.utime(unused, (1, 1))
-    open_content(SCHEMA, database, Limits(values=2))
+    open_content(SCHEMA, database, ContentLimits(values=2))
     assert used in cache.iterdir()
 
 
@@ -236,7 +236,7 @@ def test_a_file_that_another_process_removed_is_not_there(
 
     monkeypatch.setattr(Path, "glob", glob_and_more)
     for values in (1, 2, 3):
-        open_content(SCHEMA, database, Limits(values=values))
+        open_content(SCHEMA, database, ContentLimits(values=values))
     assert len(list(cache.iterdir())) == 2
 
 
@@ -287,7 +287,7 @@ def test_a_file_that_cannot_be_looked_at_is_an_error(
 
     monkeypatch.setattr(Path, "stat", refuse)
     with pytest.raises(DataError, match="cannot hold cached files: Permission denied; set DTFIXUP_CACHE"):
-        open_content(SCHEMA, database, Limits(values=1))
+        open_content(SCHEMA, database, ContentLimits(values=1))
 
 
 def test_several_workers_may_make_room_at_once(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -313,7 +313,7 @@ def test_a_cache_that_cannot_be_written_is_an_error(
 
 
 def test_a_missing_database_is_an_error(cache: Path, tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="does not exist"):
+    with pytest.raises(SchemaError, match="does not exist"):
         open_content(SCHEMA, tmp_path / "none.sqlite")
 
 

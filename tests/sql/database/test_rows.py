@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from sqlalchemy import create_engine
 
-from dtfixup.errors import DataError, SchemaError
-from dtfixup.sql.database.rows import ColumnValues, Limits, read_values, text_of
+from dtfixup.errors import SchemaError
+from dtfixup.sql.database.location import Location
+from dtfixup.sql.database.rows import ColumnValues, ContentLimits, read_values, text_of
 from dtfixup.sql.database.schema import ColumnType, Schema, Table, assemble
 
 NUMBER, TEXT, TIME, BOOLEAN, OTHERS = (
@@ -49,7 +50,7 @@ ODD = _schema('odd "table', [("id", NUMBER), ("the name", TEXT), ("price", NUMBE
 
 def test_distinct_values_as_sorted_texts(town: Path) -> None:
     for database in (town, str(town), f"sqlite:///{town}"):
-        star, ids, names, prices, pictures = read_values(ODD, database, Limits())
+        star, ids, names, prices, pictures = read_values(ODD, Location.of(database), ContentLimits())
         assert star == ColumnValues((), True, 4)
         assert ids.values == ("1", "2", "3", "4")
         assert names.values == ("Ann", "Zoé")
@@ -60,58 +61,64 @@ def test_distinct_values_as_sorted_texts(town: Path) -> None:
 @pytest.mark.parametrize(
     ("limits", "ids", "is_whole"),
     [
-        (Limits(rows=2), ("1", "3"), False),
-        (Limits(rows=4), ("1", "2", "3", "4"), True),
-        (Limits(values=4), ("1", "2", "3", "4"), True),
+        (ContentLimits(rows=2), ("1", "3"), False),
+        (ContentLimits(rows=4), ("1", "2", "3", "4"), True),
+        (ContentLimits(values=4), ("1", "2", "3", "4"), True),
     ],
 )
-def test_limits_of_rows(town: Path, limits: Limits, ids: tuple[str, ...], is_whole: bool) -> None:
-    values = read_values(ODD, town, limits)[1]
+def test_limits_of_rows(town: Path, limits: ContentLimits, ids: tuple[str, ...], is_whole: bool) -> None:
+    values = read_values(ODD, Location.of(town), limits)[1]
     assert (values.values, values.is_whole) == (ids, is_whole)
     assert values.rows == min(4, limits.rows)
 
 
 def test_limits_of_values_and_their_length(town: Path) -> None:
-    few = read_values(ODD, town, Limits(values=2))
+    few = read_values(ODD, Location.of(town), ContentLimits(values=2))
     assert len(few[1].values) == 2
     assert not few[1].is_whole
     assert few[2].is_whole  # two names are not more than two
-    short = read_values(ODD, town, Limits(length=2))
+    short = read_values(ODD, Location.of(town), ContentLimits(length=2))
     assert short[2] == ColumnValues((), False, 4)
     assert short[3].values == ("84",)
-    together = read_values(ODD, town, Limits(total=8))  # four columns
+    together = read_values(ODD, Location.of(town), ContentLimits(total=8))  # four columns
     assert len(together[1].values) == 2
 
 
 def test_a_value_of_a_million_characters_is_left_out(tmp_path: Path) -> None:
     path = _make(tmp_path / "a.sqlite", "CREATE TABLE t (c)", f"INSERT INTO t VALUES ('{'x' * 10**6}'), ('y')")
-    assert read_values(_schema("t", [("c", TEXT)]), path, Limits())[1] == ColumnValues(("y",), False, 2)
+    assert read_values(_schema("t", [("c", TEXT)]), Location.of(path), ContentLimits())[1] == ColumnValues(
+        ("y",), False, 2
+    )
 
 
 def test_bytes_that_are_no_text_are_replaced(tmp_path: Path) -> None:
     path = _make(tmp_path / "a.sqlite", "CREATE TABLE t (c)", "INSERT INTO t VALUES (CAST(x'41ff' AS TEXT))")
-    assert read_values(_schema("t", [("c", TEXT)]), path, Limits())[1].values == ("A\ufffd",)
+    assert read_values(_schema("t", [("c", TEXT)]), Location.of(path), ContentLimits())[1].values == ("A\ufffd",)
 
 
 def test_a_column_that_is_not_there_is_an_error(town: Path) -> None:
     wrong = _schema('odd "table', [("missing", TEXT)])
     with pytest.raises(SchemaError, match=r"no such column.*schema 'town'"):
-        read_values(wrong, town, Limits())
+        read_values(wrong, Location.of(town), ContentLimits())
 
 
 def test_files_that_hold_no_database(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="does not exist"):
-        read_values(ODD, tmp_path / "none.sqlite", Limits())
-    with pytest.raises(DataError, match="is not a file"):
-        read_values(ODD, tmp_path, Limits())
+    (tmp_path / "gone.sqlite").touch()
+    gone = Location.of(tmp_path / "gone.sqlite")
+    (tmp_path / "gone.sqlite").unlink()
+    with pytest.raises(SchemaError, match="does not exist"):
+        read_values(ODD, gone, ContentLimits())
     (tmp_path / "text").write_text("hello " * 200)
     with pytest.raises(SchemaError, match="file is not a database"):
-        read_values(ODD, tmp_path / "text", Limits())
+        read_values(ODD, Location.of(tmp_path / "text"), ContentLimits())
 
 
 def test_tables_of_sqlite_itself_are_not_read(town: Path) -> None:
     internal = _schema("sqlite_sequence", [("seq", TEXT)])
-    assert read_values(internal, town, Limits()) == (ColumnValues((), True, 0), ColumnValues((), True, 0))
+    assert read_values(internal, Location.of(town), ContentLimits()) == (
+        ColumnValues((), True, 0),
+        ColumnValues((), True, 0),
+    )
 
 
 @pytest.mark.parametrize("server", ["postgresql", "mariadb"])
@@ -131,7 +138,7 @@ def test_values_of_a_server(server: str, request: pytest.FixtureRequest) -> None
         "Odd Table",
         [("id", NUMBER), ("name", TEXT), ("price", NUMBER), ("opened", TIME), ("is_open", BOOLEAN), ("extra", OTHERS)],
     )
-    star, ids, names, prices, opened, is_open, extra = read_values(schema, url, Limits())
+    star, ids, names, prices, opened, is_open, extra = read_values(schema, Location.of(url), ContentLimits())
     assert star.rows == 3
     assert ids.values == ("1", "2", "3")
     assert names == ColumnValues(("Ann", "Zoé"), False, 3)
@@ -139,10 +146,10 @@ def test_values_of_a_server(server: str, request: pytest.FixtureRequest) -> None
     assert opened.values == ("2017-05-01", "2018-01-31")
     assert is_open.values == ("0", "1")
     assert extra.values == ()
-    cut = read_values(schema, url, Limits(rows=1))
+    cut = read_values(schema, Location.of(url), ContentLimits(rows=1))
     assert (cut[1].rows, len(cut[1].values), cut[1].is_whole) == (1, 1, False)
     with pytest.raises(SchemaError, match="cannot be read"):
-        read_values(_schema("none", [("id", NUMBER)]), url, Limits())
+        read_values(_schema("none", [("id", NUMBER)]), Location.of(url), ContentLimits())
 
 
 @pytest.mark.parametrize(

@@ -8,13 +8,13 @@ import pytest
 import sqlglot
 
 from dtfixup.errors import DeadlineError, GuardError, RefusedError, SqlError, TooMuchDataError
-from dtfixup.sql.ask.opened import OpenedDatabase, dialect_of
+from dtfixup.sql.ask.opened import OpenedDatabase
 from dtfixup.sql.database.dataset import Dataset, open_dataset
+from dtfixup.sql.database.location import Dialect
 from dtfixup.sql.database.sample import sample_folder
 from dtfixup.sql.database.schema import ColumnType, Schema, Table, assemble
 from dtfixup.sql.dialects.translate import Translator
 from dtfixup.sql.execution.guarded import GuardedConnection, open_guarded
-from dtfixup.sql.execution.text_filter import Dialect
 from dtfixup.sql.grammar.reader import SqlReader
 from dtfixup.sql.grammar.rules import ValueKind
 from dtfixup.sql.grammar.transitions import Masks
@@ -203,18 +203,6 @@ def test_what_cannot_be_read_is_an_error() -> None:
         translated(f"SELECT {'(' * 50}name{')' * 50} FROM pets", Dialect.POSTGRESQL)
 
 
-def test_dialects_by_url() -> None:
-    for url, dialect in (
-        ("postgresql://u@h/d", Dialect.POSTGRESQL),
-        ("postgres://u@h/d", Dialect.POSTGRESQL),
-        ("mysql+pymysql://u@h/d", Dialect.MARIADB),
-        ("mariadb://u@h/d", Dialect.MARIADB),
-        ("pets.sqlite", Dialect.SQLITE),
-        ("sqlite:///pets.sqlite", Dialect.SQLITE),
-    ):
-        assert dialect_of(url) is dialect
-
-
 @pytest.fixture(scope="module")
 def dataset() -> Dataset:
     return open_dataset(sample_folder())
@@ -230,7 +218,7 @@ def test_every_gold_query_gives_the_same_rows(dataset: Dataset, databases: dict[
     examples = [*dataset.split("train"), *dataset.split("dev")]
     different, ordered = [], 0
     for name, database in databases.items():
-        reading = database.reading
+        reading = database.read()
         reader, writer = SqlReader(reading.schema), SqlWriter(reading.schema)
         with open_guarded(database.location) as server, open_guarded(dataset.database_file(name)) as file:
             for example in [example for example in examples if example.database == name]:
@@ -284,7 +272,7 @@ def runs(connection: GuardedConnection, sql: str) -> bool:
 def failure(database: OpenedDatabase, server: GuardedConnection, sql: str) -> str:
     """What a server says to a query that SQLite runs; nothing where it runs, or takes too long."""
     try:
-        runs(server, database.reading.translator.translate(sql))
+        runs(server, database.read().translator.translate(sql))
     except GuardError as error:
         return str(error)
     return ""
@@ -292,7 +280,7 @@ def failure(database: OpenedDatabase, server: GuardedConnection, sql: str) -> st
 
 def queries(database: OpenedDatabase, seed: int, count: int) -> Iterator[str]:
     random = np.random.default_rng(seed)
-    masks, writer = Masks(database.reading.inputs.kinds), SqlWriter(database.schema)
+    masks, writer = Masks(database.read().inputs.kinds), SqlWriter(database.read().schema)
     for _ in range(count):
         limit = int(random.integers(8, 28))
         yield writer.write(legal_walk(masks, lambda options: int(random.choice(options)), LITERALS, limit).tree())
@@ -319,7 +307,7 @@ ODD = (
 def test_odd_names_and_literals(kind: str, request: pytest.FixtureRequest) -> None:
     url = request.getfixturevalue(f"fresh_{kind}")
     run_script(url, [each.replace("\\", "\\\\") if kind == "mariadb" else each for each in ODD])
-    reading = OpenedDatabase(url).reading
+    reading = OpenedDatabase(url).read()
     with open_guarded(url) as server:
         for sql, expected in (
             ("""SELECT "select" FROM "order" WHERE "Two Words" LIKE 'it''s' ORDER BY "größe" ASC""", [2, 1]),

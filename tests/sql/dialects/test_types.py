@@ -74,7 +74,7 @@ def odd_types(postgresql_url: str) -> Iterator[tuple[Translator, GuardedConnecti
     with fresh_database(postgresql_url) as url:
         run_script(url, ODD_TYPES)
         with open_guarded(url) as server:
-            yield OpenedDatabase(url).reading.translator, server
+            yield OpenedDatabase(url).read().translator, server
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from rich.console import Console
 
 from dtfixup.errors import DataError, GuardError
 from dtfixup.sql.database.dataset import Dataset, open_dataset
+from dtfixup.sql.database.location import Dialect
 from dtfixup.sql.database.sample import sample_folder
 from dtfixup.sql.evaluation import execution_accuracy
 from dtfixup.sql.evaluation.execution_accuracy import (
@@ -31,7 +32,7 @@ from dtfixup.sql.evaluation.execution_accuracy import (
     show_execution,
     summarise_execution,
 )
-from dtfixup.sql.execution.guarded import Dialect, check_statement
+from dtfixup.sql.execution.guarded import check_statement
 from dtfixup.sql.execution.workers import Lost
 
 

@@ -14,9 +14,9 @@ from sqlalchemy import create_engine, text
 from sqlalchemy.engine import make_url
 
 from dtfixup.errors import ConfigError, GuardError
+from dtfixup.sql.database.location import Dialect
 from dtfixup.sql.execution.guarded import (
     DeadlineError,
-    Dialect,
     GuardedConnection,
     RefusedError,
     Rows,

@@ -15,9 +15,9 @@ import pymysql
 import pytest
 
 from dtfixup.errors import GuardError
+from dtfixup.sql.database.location import Dialect
 from dtfixup.sql.execution.guarded import (
     DeadlineError,
-    Dialect,
     GuardedConnection,
     RefusedError,
     TooMuchDataError,

@@ -44,7 +44,7 @@ class Told:
         self._answers = iter(answers)
 
     def ask(self, question: str, database: OpenedDatabase, beam: int) -> SimpleNamespace:
-        sql, schema = next(self._answers), database.schema
+        sql, schema = next(self._answers), database.read().schema
         found = [] if sql is None else [SimpleNamespace(tree=SqlReader(schema).read(sql))]
         return SimpleNamespace(sql=sql, alternatives=found, schema=schema)
 
@@ -60,7 +60,7 @@ def scored(database: OpenedDatabase, pairs: list[UsablePair], *answers: str | No
 
 def test_rows_and_queries_are_judged_apart(harbours: OpenedDatabase) -> None:
     pairs = pairs_of(
-        harbours.schema,
+        harbours.read().schema,
         "SELECT name FROM harbour WHERE city = 'Linz'",
         "SELECT count(*) FROM harbour WHERE city = 'Linz'",
         "SELECT name FROM harbour WHERE city = 'Atlantis'",
@@ -96,7 +96,7 @@ def test_rows_and_queries_are_judged_apart(harbours: OpenedDatabase) -> None:
 
 
 def test_two_empty_results_prove_nothing(harbours: OpenedDatabase) -> None:
-    pairs = pairs_of(harbours.schema, *["SELECT name FROM harbour WHERE city = 'Atlantis'"] * 2)
+    pairs = pairs_of(harbours.read().schema, *["SELECT name FROM harbour WHERE city = 'Atlantis'"] * 2)
     nothing = ["SELECT city FROM harbour WHERE name = 'Atlantis'", "SELECT name FROM harbour WHERE city = 'Nowhere'"]
     found = scored(harbours, pairs, *nothing)
     assert found.execution == 100.0
@@ -105,7 +105,7 @@ def test_two_empty_results_prove_nothing(harbours: OpenedDatabase) -> None:
 
 
 def test_a_pair_whose_own_query_fails_is_not_judged(harbours: OpenedDatabase) -> None:
-    [pair] = pairs_of(harbours.schema, "SELECT name FROM harbour")
+    [pair] = pairs_of(harbours.read().schema, "SELECT name FROM harbour")
     found = scored(harbours, [replace(pair, sql="SELECT name FROM gone")], "SELECT name FROM harbour")
     assert found.pairs[0].execution.outcome is Outcome.GOLD_FAILED
     assert found.execution is None
@@ -144,7 +144,7 @@ def test_what_was_run_is_not_run_again(harbours: OpenedDatabase, monkeypatch: py
 
     monkeypatch.setattr(pair_scores, "run_supervised", counting)
     sql = "SELECT name FROM harbour"
-    judge = PairJudge(harbours, pairs_of(harbours.schema, sql, sql), show_progress=False)
+    judge = PairJudge(harbours, pairs_of(harbours.read().schema, sql, sql), show_progress=False)
     first = judge.score(cast(TextToSql, Told(sql, sql)), "")
     second = judge.score(cast(TextToSql, Told(sql, "SELECT city FROM harbour")), "")
     assert counts == [1, 1]
@@ -168,7 +168,7 @@ def test_rows_come_before_the_query() -> None:
 
 def test_a_table_that_changes_meanwhile_is_noticed(harbours: OpenedDatabase) -> None:
     sql = "SELECT name FROM harbour"
-    judge = PairJudge(harbours, pairs_of(harbours.schema, sql), show_progress=False)
+    judge = PairJudge(harbours, pairs_of(harbours.read().schema, sql), show_progress=False)
     run_script(f"sqlite:///{harbours.location}", "ALTER TABLE harbour ADD COLUMN depth REAL")
     with pytest.raises(SchemaError, match="changed meanwhile"):
         judge.score(cast(TextToSql, Told(sql)), "")

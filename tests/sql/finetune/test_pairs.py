@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from dtfixup.errors import DataError
 from dtfixup.sql.ask.opened import OpenedDatabase
 from dtfixup.sql.database.dataset import open_dataset
+from dtfixup.sql.database.location import Dialect
 from dtfixup.sql.database.names import Names
 from dtfixup.sql.database.reflection import reflect
 from dtfixup.sql.database.sample import sample_folder
 from dtfixup.sql.database.schema import Schema
-from dtfixup.sql.execution.text_filter import Dialect
 from dtfixup.sql.finetune.pair_files import GivenPair
 from dtfixup.sql.finetune.pairs import (
     LEAST_HELD_OUT,
@@ -133,7 +133,7 @@ def customers(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_pairs_with_a_value_that_no_answer_can_have_are_left_out(customers: Path) -> None:
     """'C' is said nowhere: to learn from such a pair would be to learn another value."""
-    reading = OpenedDatabase(customers).reading
+    reading = OpenedDatabase(customers).read()
     pairs = link_pairs(checked(reading.schema, *CHURN), reading.inputs)
     assert [pair.line for pair in pairs.usable] == [4, 6, 8]
     assert [(pair.line, pair.fault) for pair in pairs.unusable] == [
@@ -151,7 +151,7 @@ def test_pairs_with_a_value_that_no_answer_can_have_are_left_out(customers: Path
 def test_natural_names_bring_a_value_within_reach(customers: Path) -> None:
     """What the reason advises: a column with few values that the question names offers them all."""
     names = Names(names={"customer.status": "churner status"})
-    reading = OpenedDatabase(customers, names=names).reading
+    reading = OpenedDatabase(customers, names=names).read()
     pairs = link_pairs(checked(reading.schema, *CHURN), reading.inputs)
     assert [pair.line for pair in pairs.usable] == [2, 3, 4, 6, 8]
 

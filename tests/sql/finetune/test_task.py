@@ -14,8 +14,8 @@ from dtfixup.sql.ask.opened import OpenedDatabase
 from dtfixup.sql.ask.parser import TextToSql
 from dtfixup.sql.database.content import open_content
 from dtfixup.sql.database.dataset import Example
+from dtfixup.sql.database.location import Dialect
 from dtfixup.sql.evaluation.execution_accuracy import Outcome
-from dtfixup.sql.execution.text_filter import Dialect
 from dtfixup.sql.finetune.pair_files import GivenPair
 from dtfixup.sql.finetune.pair_scores import PairJudge
 from dtfixup.sql.finetune.pairs import Pairs, SplitPairs, check_pairs, link_pairs, split_pairs
@@ -41,7 +41,7 @@ def harbours(tmp_path_factory: pytest.TempPathFactory) -> OpenedDatabase:
 @pytest.fixture(scope="module")
 def split(harbours: OpenedDatabase) -> SplitPairs:
     given = [GivenPair(line, *pair) for line, pair in enumerate(PAIRS, start=2)]
-    checked = check_pairs(given, harbours.schema, Dialect.SQLITE, problem_with=lambda _: None)
+    checked = check_pairs(given, harbours.read().schema, Dialect.SQLITE, problem_with=lambda _: None)
     return split_pairs(checked, 0.2, 1)
 
 
@@ -65,7 +65,7 @@ def task_of(prepared: Prepared, trained: TrainedModel, config: FinetuneConfig = 
 def test_the_dataset_has_the_pairs_as_the_parser_will_see_them(
     prepared: Prepared, split: SplitPairs, harbours: OpenedDatabase
 ) -> None:
-    schema = harbours.schema
+    schema = harbours.read().schema
     inputs = describe_database(schema, open_content(schema, harbours.location))
     for name, pairs in ((TRAIN, split.train), (HELD_OUT, split.held_out)):
         examples = prepared.split(name)
@@ -88,7 +88,7 @@ def test_every_value_that_is_learnt_is_a_candidate(harbours: OpenedDatabase, tok
         GivenPair(2, "Which harbours are in Linz?", "SELECT name FROM harbour WHERE city = 'Linz'"),
         GivenPair(3, "Which harbours are at home?", "SELECT name FROM harbour WHERE city = 'Atlantis'"),
     ]
-    checked = check_pairs(given, harbours.schema, Dialect.SQLITE, problem_with=lambda _: None)
+    checked = check_pairs(given, harbours.read().schema, Dialect.SQLITE, problem_with=lambda _: None)
 
     def chosen(pairs: Pairs) -> list[bool]:
         """For each value in the dataset, whether it is a candidate."""
@@ -96,7 +96,7 @@ def test_every_value_that_is_learnt_is_a_candidate(harbours: OpenedDatabase, tok
         return (arrays["step.index"][arrays["step.choice"] == Choice.VALUE] >= 0).tolist()
 
     assert chosen(checked) == [True, False]
-    assert chosen(link_pairs(checked, harbours.reading.inputs)) == [True]
+    assert chosen(link_pairs(checked, harbours.read().inputs)) == [True]
 
 
 def test_weights_go_on_and_the_encoder_stays(prepared: Prepared, tmp_path: Path) -> None:
@@ -186,7 +186,7 @@ def test_a_database_on_a_server_gives_the_same_dataset(
     class Knowing:
         def ask(self, question: str, database: OpenedDatabase, beam: int) -> SimpleNamespace:
             tree = SimpleNamespace(tree=next(pair.tree for pair in split.held_out if pair.question == question))
-            return SimpleNamespace(sql=next(answers), alternatives=[tree], schema=database.schema)
+            return SimpleNamespace(sql=next(answers), alternatives=[tree], schema=database.read().schema)
 
     found = PairJudge(served, split.held_out, show_progress=False).score(cast(TextToSql, Knowing()), "")
     assert found.exact == 100.0

@@ -17,7 +17,7 @@ from dtfixup.files import read_json, write_json
 from dtfixup.fixup import STRATEGIES, MuChoice
 from dtfixup.fixup.scaling import relation_factor
 from dtfixup.sql.database.sample import sample_folder
-from dtfixup.sql.execution.picking import first_that_runs
+from dtfixup.sql.execution.run import first_that_runs
 from dtfixup.sql.model.batches import Order
 from dtfixup.sql.model.config import PRESETS, SqlSpConfig, minilm, paper, smoke
 from dtfixup.sql.model.decoding import decode, exact_metrics

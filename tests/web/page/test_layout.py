@@ -202,7 +202,10 @@ def test_two_visitors_send_the_same_file_at_the_same_time(client: TestClient, si
         assert site.uploads.find(names[visitor], visitor).label == "pets.db"
     assert names["ann"] != names["bob"]
     site.uploads.forget("ann")
-    assert [table.name for table in site.uploads.find(names["bob"], "bob").database.schema.tables] == ["owners", "pets"]
+    assert [table.name for table in site.uploads.find(names["bob"], "bob").database.read().schema.tables] == [
+        "owners",
+        "pets",
+    ]
     site.uploads.forget("bob")
     assert not list(site.uploads.incoming.rglob("*.db"))
 

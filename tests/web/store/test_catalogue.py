@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 from fastapi.testclient import TestClient
-from sqlalchemy.engine import make_url
 
 from dtfixup.errors import ConfigError, DtFixupError, UnknownDatabaseError
 from dtfixup.web.api.routes import PREFIX
@@ -42,8 +41,8 @@ databases:
     )
     entries = open_catalogue((), file, samples=False).entries
     assert list(entries) == ["shop", "far"]
-    assert [table.natural for table in entries["shop"].database.schema.tables] == ["owners", "animals"]
-    assert "s3cret-word" in str(entries["far"].database.location)
+    assert [table.natural for table in entries["shop"].database.read().schema.tables] == ["owners", "animals"]
+    assert entries["far"].database.location.secrets() == ["s3cret-word"]
     assert entries["far"].places == {entries["far"].database.shown: "far"}
     assert "s3cret-word" not in entries["far"].database.shown
 
@@ -53,7 +52,8 @@ def test_a_password_may_have_any_signs(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setenv("READER", "reader@office")
     monkeypatch.setenv("SECRET", password)
     file = write(tmp_path, "databases: {far: 'postgresql://${READER}:${SECRET}@db.example.org:5433/far'}")
-    url = make_url(str(open_catalogue((), file, samples=False).entries["far"].database.location))
+    url = open_catalogue((), file, samples=False).entries["far"].database.location.url
+    assert url is not None
     assert (url.username, url.password) == ("reader@office", password)
     assert (url.host, url.port, url.database) == ("db.example.org", 5433, "far")
 
@@ -66,7 +66,8 @@ def test_variables_elsewhere_are_put_in_as_they_are(tmp_path: Path, monkeypatch:
     monkeypatch.setenv("HOST", "db.example.org:5433")
     monkeypatch.setenv("URL", "postgresql://reader:p%40ss@db.example.org:5433/far")
     file = write(tmp_path, f"databases: {{far: '{url}'}}")
-    found = make_url(str(open_catalogue((), file, samples=False).entries["far"].database.location))
+    found = open_catalogue((), file, samples=False).entries["far"].database.location.url
+    assert found is not None
     assert (found.password, found.host, found.port, found.database) == ("p@ss", "db.example.org", 5433, "far")
 
 
@@ -129,7 +130,7 @@ def test_databases_are_given_by_location(tmp_path: Path) -> None:
     assert [entry.label for entry in entries.values()][:4] == ["my shop", "my shop (2)", "far", "river ferry"]
     assert entries["river_ferry"].examples
     assert len(entries) == 3 + len(open_catalogue().entries)
-    assert [table.name for table in entries["my-shop"].database.schema.tables] == ["owners", "pets"]
+    assert [table.name for table in entries["my-shop"].database.read().schema.tables] == ["owners", "pets"]
     file = write(tmp_path, "databases: {far: 'my shop.sqlite'}")
     with pytest.raises(ConfigError, match="has this name already"):
         open_catalogue([far], file)

@@ -47,7 +47,7 @@ def test_a_database_is_taken_under_another_name(store: UploadStore) -> None:
     upload = store.take(source, source.name, "visitor")
     assert upload.label == "my pets.db"
     assert "pets" not in str(upload.database.location)
-    assert [table.name for table in upload.database.schema.tables] == ["owners", "pets"]
+    assert [table.name for table in upload.database.read().schema.tables] == ["owners", "pets"]
     assert not source.exists()
     assert store.folder.stat().st_mode & 0o077 == 0
 
@@ -57,10 +57,10 @@ def test_what_is_read_is_what_any_database_gives_and_is_not_cached(
 ) -> None:
     monkeypatch.setenv("DTFIXUP_CACHE", str(tmp_path / "cache"))
     script = SCRIPT.replace("'Rex'", "'Quxwarble'")
-    plain = OpenedDatabase(make_shop(tmp_path / "database.sqlite", script)).reading
+    plain = OpenedDatabase(make_shop(tmp_path / "database.sqlite", script)).read()
     upload = store.take(source := received(store, script=script), source.name, "visitor")
-    assert upload.database.reading.schema == plain.schema
-    assert upload.database.reading.inputs.content.columns == plain.inputs.content.columns
+    assert upload.database.read().schema == plain.schema
+    assert upload.database.read().inputs.content.columns == plain.inputs.content.columns
     other = SCRIPT.replace("'Rex'", "'Zibblefrost'")
     store.take(source := received(store, script=other), source.name, "visitor")
     cached = [file.read_text() for file in (cache_folder() / "content").glob("*.json")]

@@ -1,26 +1,25 @@
 """A user's database, opened once and kept between questions.
 
-In: a SQLite file or a URL. Out: `OpenedDatabase`: schema, content and what the model is told of them, read at the first
-question. A SQLite file that has changed since is read again; a server's database is, when `refresh` is called.
+In: whatever `Location.of` takes. Out: `OpenedDatabase`, whose `read` gives the schema, the content and what the model
+sees of them. They are read at the first question; a SQLite file that has changed since is read again, a server's
+database is when `refresh` is called.
 """
 
 from dataclasses import dataclass
-from pathlib import Path
 from threading import Lock
 from typing import Any
 
 from sqlalchemy import text
-from sqlalchemy.engine import make_url
 from sqlalchemy.exc import SQLAlchemyError
 
 from dtfixup.errors import DataError, SchemaError
-from dtfixup.sql.database.connections import describe, open_engine, reason_of, sqlite_path
+from dtfixup.sql.database.connections import open_engine, reason_of
 from dtfixup.sql.database.content import open_content
+from dtfixup.sql.database.location import DatabaseLike, Dialect, Location
 from dtfixup.sql.database.names import Names
 from dtfixup.sql.database.reflection import inspect_database
 from dtfixup.sql.database.schema import Schema
 from dtfixup.sql.dialects.translate import Translator
-from dtfixup.sql.execution.text_filter import Dialect
 from dtfixup.sql.linking.inputs import DatabaseInputs, describe_database
 
 MOST_COLUMNS = 3000
@@ -43,43 +42,37 @@ class Reading:
 
 
 class OpenedDatabase:
-    """A database for many questions, of several threads too.
-
-    Args:
-        database: a SQLite file, or a URL of SQLite, PostgreSQL, MySQL or MariaDB.
-        schema: stands in for the one that the database tells of itself.
-        names: natural names of tables and columns (`names.read_names`).
-        namespace: a PostgreSQL schema, or another database of a MySQL server.
-    """
+    """A database for many questions, of several threads too; made by `open_database`."""
 
     def __init__(
         self,
-        database: str | Path,
+        database: DatabaseLike,
         *,
         schema: Schema | None = None,
         names: Names | None = None,
         namespace: str | None = None,
     ) -> None:
-        self.location = database
-        self.shown = describe(database)
-        """The database as a message may show it."""
-        self.dialect = dialect_of(database)
+        self.location = Location.of(database)
         self._schema, self._names, self._namespace = schema, names, namespace
         self._reading: Reading | None = None
         self._lock = Lock()
 
     @property
-    def reading(self) -> Reading:
-        """What is known of the database; read where nothing is known yet or the file has changed since."""
+    def shown(self) -> str:
+        """The database as a message may show it."""
+        return self.location.shown
+
+    @property
+    def dialect(self) -> Dialect:
+        return self.location.dialect
+
+    def read(self) -> Reading:
+        """The schema and content; read from the database at first, and where its file has changed."""
         with self._lock:
             stamp = _stamp(self.location)
             if self._reading is None or self._reading.stamp != stamp:
                 self._reading = self._read(stamp)
             return self._reading
-
-    @property
-    def schema(self) -> Schema:
-        return self.reading.schema
 
     def refresh(self) -> None:
         """Read schema and content again at the next question."""
@@ -90,8 +83,8 @@ class OpenedDatabase:
         schema = self._schema
         left_out: tuple[str, ...] = ()
         if schema is None:
-            found = inspect_database(self.location, names=self._names, namespace=self._namespace)
-            schema, left_out = found.schema, found.left_out
+            reflection = inspect_database(self.location, names=self._names, namespace=self._namespace)
+            schema, left_out = reflection.schema, reflection.left_out
         items = len(schema.columns) + len(schema.tables)
         if items > MOST_COLUMNS:
             raise SchemaError(
@@ -100,24 +93,31 @@ class OpenedDatabase:
             )
         try:
             content = open_content(schema, self.location)
-        except DataError as error:  # a file that went away meanwhile
+        except DataError as error:  # the cache cannot be written: nothing is wrong with the question
             raise SchemaError(str(error)) from None
         declared = {} if self.dialect is Dialect.SQLITE else declared_types(self.location, schema)
         translator = Translator(schema, self.dialect, content=content, declared=declared)
         return Reading(describe_database(schema, content), translator, left_out, stamp)
 
 
-def dialect_of(database: str | Path) -> Dialect:
-    """The dialect that a database speaks."""
-    if sqlite_path(database) is not None:
-        return Dialect.SQLITE
-    is_postgresql = make_url(str(database)).get_backend_name().startswith("postgres")
-    return Dialect.POSTGRESQL if is_postgresql else Dialect.MARIADB
+def open_database(
+    database: DatabaseLike, *, schema: Schema | None = None, names: Names | None = None, namespace: str | None = None
+) -> OpenedDatabase:
+    """Open a database for many questions: what is read of it is kept.
+
+    Args:
+        database: a SQLite file, a URL of PostgreSQL, MySQL or MariaDB, `sample:NAME` of a bundled database, or an open
+            `sqlite3.Connection`, which stands for its file; a database in memory is copied as it is now.
+        schema: stands in for the one that the database has.
+        names: natural names of tables and columns (`names.read_names`).
+        namespace: a PostgreSQL schema, or another database of a MySQL server.
+    """
+    return OpenedDatabase(database, schema=schema, names=names, namespace=namespace)
 
 
-def _stamp(database: str | Path) -> tuple[Any, ...]:
-    """What tells that a file and its log have not changed; nothing for a server."""
-    path = sqlite_path(database)
+def _stamp(location: Location) -> tuple[Any, ...]:
+    """Changes when a file or its log does; empty for a server."""
+    path = location.path
     if path is None:
         return ()
     try:
@@ -148,22 +148,20 @@ uuid or an address is none of these, though a schema takes it for text. A domain
 an enum, which PostgreSQL does not compare with that enum."""
 
 
-def declared_types(database: str | Path, schema: Schema) -> dict[int, str]:
+def declared_types(location: Location, schema: Schema) -> dict[int, str]:
     """Types of columns as a server names them: of numbers, and on PostgreSQL all that compare with their own only.
 
     Quotients of whole numbers are whole in SQLite, and SQLite compares anything with text.
     """
     namespace = schema.tables[0].namespace or ""
-    engine = open_engine(database)
+    engine = open_engine(location)
     try:
         with engine.connect() as connection:
-            rows = connection.execute(text(_DECLARED[dialect_of(database)]), {"namespace": namespace}).all()
+            rows = connection.execute(text(_DECLARED[location.dialect]), {"namespace": namespace}).all()
     except SQLAlchemyError as error:
-        raise SchemaError(
-            f"the columns of {describe(database)} cannot be listed: {reason_of(error, database)}"
-        ) from None
+        raise SchemaError(f"the columns of {location.shown} cannot be listed: {reason_of(error, location)}") from None
     finally:
         engine.dispose()
-    known = {(table, column): kind for table, column, kind in rows}
+    types = {(table, column): kind for table, column, kind in rows}
     names = [(schema.tables[column.table].name, column.name) for column in schema.columns]
-    return {index: known[name] for index, name in enumerate(names) if name in known}
+    return {index: types[name] for index, name in enumerate(names) if name in types}

@@ -30,8 +30,8 @@ from dtfixup.sql.ask.answers import (
     probabilities,
     verdict_of,
 )
-from dtfixup.sql.ask.opened import OpenedDatabase, Reading
-from dtfixup.sql.database.names import Names
+from dtfixup.sql.ask.opened import OpenedDatabase, Reading, open_database
+from dtfixup.sql.database.location import DatabaseLike
 from dtfixup.sql.database.schema import Schema
 from dtfixup.sql.grammar.transitions import STEP_LIMIT
 from dtfixup.sql.grammar.tree import Node
@@ -64,13 +64,6 @@ def default_model() -> Path:
     return shipped
 
 
-def open_database(
-    database: str | Path, *, schema: Schema | None = None, names: Names | None = None, namespace: str | None = None
-) -> OpenedDatabase:
-    """A database for many questions: what is read of it is kept. The arguments are those of `OpenedDatabase`."""
-    return OpenedDatabase(database, schema=schema, names=names, namespace=namespace)
-
-
 class TextToSql:
     """A trained model that turns questions into SQL; one may serve several threads."""
 
@@ -100,7 +93,7 @@ class TextToSql:
             )
         return cls(trained, tokenizer)
 
-    def ask(self, question: str, database: str | Path | OpenedDatabase, beam: int = 5) -> Answer:
+    def ask(self, question: str, database: DatabaseLike, beam: int = 5) -> Answer:
         """Answer a question; `beam` is how many queries are looked for.
 
         A path or URL is opened for this question alone: pass what `open_database` returns to ask more than one.
@@ -109,8 +102,8 @@ class TextToSql:
         if beam < 1:
             raise ConfigError(f"a beam holds at least one query, got {beam}")
         moments = [time.perf_counter()]
-        opened = database if isinstance(database, OpenedDatabase) else OpenedDatabase(database)
-        reading = opened.reading
+        opened = database if isinstance(database, OpenedDatabase) else open_database(database)
+        reading = opened.read()
         moments.append(time.perf_counter())
         inputs = describe_question(text, reading.inputs)
         moments.append(time.perf_counter())

@@ -1,7 +1,7 @@
-"""What a database's columns hold, looked up by what a question says (SPEC §3, value linking).
+"""What a database's columns hold, looked up by the words of a question.
 
-In: a schema and where its rows are. Out: `ContentIndex`. It is built once within `Limits` and kept on disk under a hash
-of the database file, so that a changed database gives a new index; a damaged file is built again.
+In: a schema and where its rows are. Out: `ContentIndex`. It is built once within `ContentLimits` and kept on disk under
+a hash of the database file, so that a changed database gives a new index; a damaged file is built again.
 """
 
 import hashlib
@@ -21,8 +21,8 @@ from typing import Any
 
 from dtfixup.errors import DataError
 from dtfixup.files import cache_folder, package_digest, write_atomically
-from dtfixup.sql.database.connections import sqlite_path
-from dtfixup.sql.database.rows import ColumnValues, Limits, read_values
+from dtfixup.sql.database.location import DatabaseLike, Location
+from dtfixup.sql.database.rows import ColumnValues, ContentLimits, read_values
 from dtfixup.sql.database.schema import ColumnType, Schema
 from dtfixup.sql.language.dates import are_clocks, date_form
 from dtfixup.sql.language.quantities import plain_number
@@ -256,20 +256,19 @@ def _topics_of(values: Sequence[str]) -> frozenset[Topic]:
 
 
 def open_content(
-    schema: Schema, database: str | Path, limits: Limits | None = None, use_cache: bool = True
+    schema: Schema, database: DatabaseLike, limits: ContentLimits | None = None, use_cache: bool = True
 ) -> ContentIndex:
     """The index of a database's content: of a SQLite file from the cache where it is there, otherwise built.
 
     A database on a server cannot be hashed without reading it: its index is built on every call, so keep it.
     """
-    limits = limits or Limits()
-    path = sqlite_path(database)
-    if path is None or not path.is_file() or not use_cache:
-        return build_index(read_values(schema, database, limits))
-    cached = cache_folder() / "content" / f"{_key(schema, path, limits)}.json"
+    location, limits = Location.of(database), limits or ContentLimits()
+    if location.path is None or location.copy is not None or not use_cache:
+        return build_index(read_values(schema, location, limits))
+    cached = cache_folder() / "content" / f"{_key(schema, location.path, limits)}.json"
     index = _load(cached)
     if index is None or len(index.columns) != len(schema.columns):
-        index = build_index(read_values(schema, path, limits))
+        index = build_index(read_values(schema, location, limits))
         _save(index, cached)
     return index
 
@@ -279,7 +278,7 @@ _MOST_FILES = 500
 _ABANDONED = 3600.0  # seconds after which nobody goes on writing a temporary file
 
 
-def _key(schema: Schema, path: Path, limits: Limits) -> str:
+def _key(schema: Schema, path: Path, limits: ContentLimits) -> str:
     """What the index depends on: stored bytes, names, limits, and the knowledge and code that made it."""
     made_of = [
         metadata.version("simplemma"),

@@ -8,18 +8,16 @@ silence: `inspect_database` returns it, `reflect` logs it as warnings.
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from sqlalchemy.exc import SQLAlchemyError
 
 from dtfixup.errors import SchemaError
 from dtfixup.sql.database.catalogs import Catalog, Reference, Relation, read_catalog
-from dtfixup.sql.database.connections import describe, open_engine, reason_of, sqlite_path
+from dtfixup.sql.database.connections import open_engine, reason_of
 from dtfixup.sql.database.keys import with_implied_keys
+from dtfixup.sql.database.location import DatabaseLike, Location
 from dtfixup.sql.database.names import Names, name_schema
 from dtfixup.sql.database.schema import Schema, Table, assemble
-
-__all__ = ["Reflection", "inspect_database", "open_engine", "reflect"]
 
 _log = logging.getLogger(__name__)
 
@@ -32,7 +30,7 @@ class Reflection:
     left_out: tuple[str, ...]
 
 
-def reflect(database: str | Path, *, namespace: str | None = None, names: Names | None = None) -> Schema:
+def reflect(database: DatabaseLike, *, namespace: str | None = None, names: Names | None = None) -> Schema:
     """The schema of a live database; what had to be left out is logged as warnings.
 
     `namespace` is a PostgreSQL schema or another database of a MySQL server; without it, names are looked up as the
@@ -44,25 +42,23 @@ def reflect(database: str | Path, *, namespace: str | None = None, names: Names 
     return reflection.schema
 
 
-def inspect_database(database: str | Path, *, namespace: str | None = None, names: Names | None = None) -> Reflection:
+def inspect_database(database: DatabaseLike, *, namespace: str | None = None, names: Names | None = None) -> Reflection:
     """As `reflect`, with what was left out in the result and not in the log."""
-    engine = open_engine(database)
+    location = Location.of(database)
+    engine = open_engine(location)
     try:
         with engine.connect() as connection:
             catalog = read_catalog(connection, namespace)
     except SQLAlchemyError as error:
-        raise SchemaError(
-            f"the tables of {describe(database)} cannot be listed: {reason_of(error, database)}"
-        ) from None
+        raise SchemaError(f"the tables of {location.shown} cannot be listed: {reason_of(error, location)}") from None
     finally:
         engine.dispose()
-    path = sqlite_path(database)
-    if path is not None:
-        catalog.database = path.stem
+    if location.path is not None:
+        catalog.database = location.path.stem
     _drop_unusable(catalog)
     if not catalog.relations:
-        raise SchemaError(_nothing_found(describe(database), namespace, catalog))
-    schema = _schema_of(catalog, None if path is not None else namespace)
+        raise SchemaError(_nothing_found(location.shown, namespace, catalog))
+    schema = _schema_of(catalog, None if location.path is not None else namespace)
     return Reflection(with_implied_keys(name_schema(schema, names)), tuple(catalog.left_out))
 
 

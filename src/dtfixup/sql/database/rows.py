@@ -15,13 +15,14 @@ from urllib.parse import quote
 
 import sqlalchemy as sa
 
-from dtfixup.errors import DataError, SchemaError
-from dtfixup.sql.database.connections import describe, open_engine, reason_of, sqlite_path
+from dtfixup.errors import SchemaError
+from dtfixup.sql.database.connections import open_engine, reason_of
+from dtfixup.sql.database.location import Location
 from dtfixup.sql.database.schema import Column, ColumnType, Schema, Table, quoted
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ContentLimits:
     """How much of a database is looked at; what lies beyond is not linked, and `ColumnValues` says so."""
 
     rows: int = 100_000
@@ -47,13 +48,12 @@ class ColumnValues:
     """Rows of its table that were looked at."""
 
 
-def read_values(schema: Schema, database: str | Path, limits: Limits) -> tuple[ColumnValues, ...]:
+def read_values(schema: Schema, location: Location, limits: ContentLimits) -> tuple[ColumnValues, ...]:
     """The values of every column of `schema`, in its order; a table's `*` has none."""
-    path = sqlite_path(database)
+    path = location.path
     if path is None:
-        return _read_from_server(schema, str(database), limits)
-    if not path.is_file():
-        raise DataError(f"{path} {'is not a file' if path.exists() else 'does not exist'}; expected a SQLite database")
+        return _read_from_server(schema, location, limits)
+    location.require_file()
     try:
         return _read_from_file(schema, path, limits)
     except sqlite3.DatabaseError as error:
@@ -64,7 +64,7 @@ def read_values(schema: Schema, database: str | Path, limits: Limits) -> tuple[C
 
 def _collect(
     schema: Schema,
-    limits: Limits,
+    limits: ContentLimits,
     count: Callable[[Table], int],
     select: Callable[[Table, Column, bool], Iterable[Any]],
 ) -> Iterator[ColumnValues]:
@@ -94,7 +94,7 @@ def _collect(
         yield ColumnValues(tuple(sorted(held)), is_whole, min(rows, limits.rows))
 
 
-def _read_from_file(schema: Schema, path: Path, limits: Limits) -> tuple[ColumnValues, ...]:
+def _read_from_file(schema: Schema, path: Path, limits: ContentLimits) -> tuple[ColumnValues, ...]:
     with closing(sqlite3.connect(f"file:{quote(str(path.absolute()))}?mode=ro", uri=True)) as connection:
         connection.text_factory = lambda text: text.decode("utf-8", errors="replace")
 
@@ -124,8 +124,8 @@ def _is_internal(table: Table) -> bool:
     return table.name.lower().startswith("sqlite_")
 
 
-def _read_from_server(schema: Schema, database: str, limits: Limits) -> tuple[ColumnValues, ...]:
-    engine = open_engine(database)
+def _read_from_server(schema: Schema, location: Location, limits: ContentLimits) -> tuple[ColumnValues, ...]:
+    engine = open_engine(location)
     try:
         with engine.connect() as connection:
 
@@ -147,7 +147,7 @@ def _read_from_server(schema: Schema, database: str, limits: Limits) -> tuple[Co
 
             return tuple(_collect(schema, limits, count, select))
     except sa.exc.SQLAlchemyError as error:
-        raise SchemaError(f"the rows of {describe(database)} cannot be read: {reason_of(error, database)}") from None
+        raise SchemaError(f"the rows of {location.shown} cannot be read: {reason_of(error, location)}") from None
     finally:
         engine.dispose()
 

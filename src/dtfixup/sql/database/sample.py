@@ -9,7 +9,7 @@ import hashlib
 import sqlite3
 from collections.abc import Mapping
 from functools import cache
-from importlib.resources import files
+from importlib import resources
 from pathlib import Path
 
 from dtfixup.errors import ConfigError, DataError
@@ -33,29 +33,31 @@ def sample_folder() -> Path:
     return folder
 
 
-def find_database(database: str) -> str:
-    """A database as a user names it: `sample:NAME` is the file of a bundled one, anything else stays what it is.
+def is_sample(database: str) -> bool:
+    """Whether a text names a bundled database, as `sample:NAME`."""
+    return database.startswith(_PREFIX)
 
-    >>> find_database("sample:river_ferry").endswith("river_ferry.sqlite")
-    True
-    >>> find_database("postgresql://reader@localhost/ferry")
-    'postgresql://reader@localhost/ferry'
+
+def sample_file(database: str) -> Path:
+    """The file of the bundled database `sample:NAME`.
+
+    >>> sample_file("sample:river_ferry").name
+    'river_ferry.sqlite'
     """
-    if not database.startswith(_PREFIX):
-        return database
     name = database.removeprefix(_PREFIX)
-    found = {file.stem: file for file in sorted((sample_folder() / "database").glob("*/*.sqlite"))}
-    if name not in found:
-        known = ", ".join(_PREFIX + each for each in found)
+    files = {file.stem: file for file in sorted((sample_folder() / "database").glob("*/*.sqlite"))}
+    if name not in files:
+        known = ", ".join(_PREFIX + stem for stem in files)
         raise ConfigError(f"there is no bundled database {name!r}; there are {known}")
-    return str(found[name])
+    return files[name]
 
 
 @cache
 def _content() -> Mapping[str, bytes]:
     """Every file of the folder by its path, in Spider's layout."""
     content = {}
-    for source in sorted((files("dtfixup.sql.database") / "sample_data").iterdir(), key=lambda source: source.name):
+    folder = resources.files("dtfixup.sql.database") / "sample_data"
+    for source in sorted(folder.iterdir(), key=lambda source: source.name):
         text = source.read_text(encoding="utf-8")
         name, _, kind = source.name.rpartition(".")
         if kind == "sql":

@@ -10,7 +10,8 @@ for the reader to refuse.
 import sqlglot
 from sqlglot import exp
 
-from dtfixup.sql.execution.text_filter import Dialect, check_statement
+from dtfixup.sql.database.location import Dialect
+from dtfixup.sql.execution.text_filter import check_statement
 
 _FRACTIONS = {exp.DType.DOUBLE, exp.DType.FLOAT, exp.DType.DECIMAL}
 _CALENDAR = {

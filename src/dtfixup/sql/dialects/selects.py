@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from sqlglot import exp
 
 from dtfixup.errors import SqlError
+from dtfixup.sql.database.location import Dialect
 from dtfixup.sql.database.schema import ColumnType, Schema
 from dtfixup.sql.dialects.types import Types
-from dtfixup.sql.execution.text_filter import Dialect
 
 _PLACE = "place"
 _RANKED, _FOUND = "ranked", "found"

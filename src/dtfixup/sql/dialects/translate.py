@@ -17,10 +17,11 @@ from sqlglot.errors import SqlglotError
 
 from dtfixup.errors import SqlError
 from dtfixup.sql.database.content import ContentIndex
+from dtfixup.sql.database.location import Dialect
 from dtfixup.sql.database.schema import ColumnType, Schema
 from dtfixup.sql.dialects.selects import SelectTranslator, argument_of, leaves
 from dtfixup.sql.dialects.types import ARITHMETIC, Types
-from dtfixup.sql.execution.text_filter import Dialect, check_statement
+from dtfixup.sql.execution.text_filter import check_statement
 
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
 _TRUTH = {"1": True, "true": True, "t": True, "yes": True, "y": True, "on": True}

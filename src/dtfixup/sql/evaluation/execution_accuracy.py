@@ -26,6 +26,7 @@ from rich.table import Table
 
 from dtfixup.errors import GuardError
 from dtfixup.sql.database.dataset import Dataset
+from dtfixup.sql.database.location import DatabaseLike
 from dtfixup.sql.database.schema import Schema
 from dtfixup.sql.evaluation.variants import Content, read_content, write_variants
 from dtfixup.sql.evaluation.witnesses import witness_of
@@ -229,8 +230,8 @@ class ExecutionVerdict:
 def execution_verdict(
     gold: str,
     predicted: str,
-    database: str | Path,
-    variants: Sequence[str | Path] = (),
+    database: DatabaseLike,
+    variants: Sequence[Path] = (),
     *,
     deadline: float = 10.0,
     max_rows: int = 100_000,
@@ -241,8 +242,7 @@ def execution_verdict(
     """
     ordered = is_ordered(gold)
     counts: list[int] = []
-    for place in (database, *variants):
-        where = "" if place is database else f" on {Path(place).name}"
+    for place, where in ((database, ""), *((variant, f" on {variant.name}") for variant in variants)):
         # The connection itself guards; reading the text would refuse queries that SQLite knows and sqlglot does not.
         with open_guarded(place, deadline=deadline, max_rows=max_rows, filter_text=False) as connection:
             try:

@@ -22,7 +22,7 @@ from dtfixup.sql.database.dataset import Dataset, Example
 from dtfixup.sql.evaluation.evaluate import ALL, Summary, Verdict, judge, summarise
 from dtfixup.sql.evaluation.exact_match import Hardness
 from dtfixup.sql.evaluation.execution_accuracy import ExecutionVerdict, Pair, evaluate_execution, summarise_execution
-from dtfixup.sql.execution.picking import first_that_runs
+from dtfixup.sql.execution.run import first_that_runs
 
 _AGREEMENT = 0.01
 """Percentages of older result files have two digits."""

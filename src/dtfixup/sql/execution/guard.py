@@ -15,7 +15,8 @@ from types import TracebackType
 from typing import Any, ClassVar, Self, TypeAlias
 
 from dtfixup.errors import ConfigError, DeadlineError, GuardError, RefusedError, TooMuchDataError
-from dtfixup.sql.execution.text_filter import MAX_STATEMENT, Dialect, check_statement
+from dtfixup.sql.database.location import Dialect
+from dtfixup.sql.execution.text_filter import MAX_STATEMENT, check_statement
 
 Value: TypeAlias = bool | int | float | str | bytes | None
 """What can be bound to a placeholder. A date is bound as text, which every database reads."""

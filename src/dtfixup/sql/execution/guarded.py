@@ -4,19 +4,14 @@
 says, with a deadline and caps on rows and bytes; docs/explain/safety.md says what only a restricted role can stop.
 """
 
-from pathlib import Path
-
-from sqlalchemy.engine import make_url
-
 from dtfixup.errors import DeadlineError, GuardError, RefusedError, SchemaError, TooMuchDataError
-from dtfixup.sql.database.connections import describe, sqlite_path
+from dtfixup.sql.database.location import DatabaseLike, Dialect, Location
 from dtfixup.sql.execution.guard import GuardedConnection, Limits, Rows, Value
 from dtfixup.sql.execution.sqlite import SqliteGuard
-from dtfixup.sql.execution.text_filter import Dialect, check_statement
+from dtfixup.sql.execution.text_filter import check_statement
 
 __all__ = [
     "DeadlineError",
-    "Dialect",
     "GuardedConnection",
     "Limits",
     "RefusedError",
@@ -29,7 +24,7 @@ __all__ = [
 
 
 def open_guarded(
-    database: str | Path,
+    database: DatabaseLike,
     *,
     deadline: float = Limits.deadline,
     max_rows: int = Limits.max_rows,
@@ -38,7 +33,7 @@ def open_guarded(
     max_memory: int | None = Limits.max_memory,
     filter_text: bool = True,
 ) -> GuardedConnection:
-    """Open a database for reading only: a SQLite file, or a URL of SQLite, PostgreSQL, MariaDB or MySQL.
+    """Open a database for reading only.
 
     The limits are explained at `Limits`. `filter_text` adds `check_statement` in front of the connection.
 
@@ -48,21 +43,17 @@ def open_guarded(
     """
     limits = Limits(deadline, max_rows, max_bytes, max_value, max_memory)
     try:
-        describe(database)  # raises where the file or the URL cannot be used
-        path = sqlite_path(database)
+        location = Location.of(database)
+        location.require_file()
     except SchemaError as error:
         raise GuardError(str(error)) from None
-    if path is not None:
-        return SqliteGuard(path, limits, filter_text)
-    return _open_server(str(database), limits, filter_text)
-
-
-def _open_server(database: str, limits: Limits, filter_text: bool) -> GuardedConnection:
+    if location.path is not None:
+        return SqliteGuard(location.path, limits, filter_text)
     # Each driver is imported for its own databases only.
-    if make_url(database).get_backend_name().startswith("postgres"):
+    if location.dialect is Dialect.POSTGRESQL:
         from dtfixup.sql.execution.postgresql import PostgresqlGuard
 
-        return PostgresqlGuard(database, limits, filter_text)
+        return PostgresqlGuard(location, limits, filter_text)
     from dtfixup.sql.execution.mariadb import MariadbGuard
 
-    return MariadbGuard(database, limits, filter_text)
+    return MariadbGuard(location, limits, filter_text)

@@ -12,12 +12,11 @@ from typing import Any, Final, cast
 
 import pymysql
 from pymysql.cursors import SSCursor
-from sqlalchemy.engine import make_url
 
 from dtfixup.errors import DeadlineError, GuardError, RefusedError, TooMuchDataError
-from dtfixup.sql.database.connections import describe, reason_of
+from dtfixup.sql.database.connections import reason_of
+from dtfixup.sql.database.location import Dialect, Location
 from dtfixup.sql.execution.guard import Clock, GuardedConnection, Limits, Rows, Value, size_of
-from dtfixup.sql.execution.text_filter import Dialect
 
 _CONNECT_SECONDS: Final = 10
 # The server ends statements itself; the client stops waiting for it a little later.
@@ -30,14 +29,15 @@ class MariadbGuard(GuardedConnection):
 
     dialect = Dialect.MARIADB
 
-    def __init__(self, database: str, limits: Limits, filter_text: bool) -> None:
+    def __init__(self, location: Location, limits: Limits, filter_text: bool) -> None:
         super().__init__(limits, filter_text)
-        self._database = database
+        self._location = location
         self._connection = self._connect()
         self.role_hint = self._find_powers()
 
     def _connect(self) -> "pymysql.Connection[SSCursor]":
-        url, shown = make_url(self._database), describe(self._database)
+        url, shown = self._location.url, self._location.shown
+        assert url is not None
         unknown = sorted(set(url.query) - _OPTIONS - {"charset", "connect_timeout"})
         if unknown:
             raise GuardError(f"{shown}: unknown options {', '.join(unknown)}; known are {', '.join(sorted(_OPTIONS))}")
@@ -59,7 +59,7 @@ class MariadbGuard(GuardedConnection):
                 **options,
             )
         except (pymysql.Error, OSError, ValueError) as error:
-            raise GuardError(f"{shown} cannot be opened: {reason_of(error, self._database)}") from None
+            raise GuardError(f"{shown} cannot be opened: {reason_of(error, self._location)}") from None
         try:
             with connection.cursor() as cursor:
                 cursor.execute("SELECT VERSION()")

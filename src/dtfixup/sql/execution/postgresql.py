@@ -13,12 +13,11 @@ from typing import Any, Final, cast
 
 import psycopg
 from psycopg import errors, sql
-from sqlalchemy.engine import make_url
 
 from dtfixup.errors import DeadlineError, GuardError, RefusedError
-from dtfixup.sql.database.connections import describe, reason_of
+from dtfixup.sql.database.connections import reason_of
+from dtfixup.sql.database.location import Dialect, Location
 from dtfixup.sql.execution.guard import Clock, GuardedConnection, Limits, Rows, Value
-from dtfixup.sql.execution.text_filter import Dialect
 
 _CURSOR: Final = "dtfixup"
 _CONNECT_SECONDS: Final = 10
@@ -37,14 +36,15 @@ class PostgresqlGuard(GuardedConnection):
 
     dialect = Dialect.POSTGRESQL
 
-    def __init__(self, database: str, limits: Limits, filter_text: bool) -> None:
+    def __init__(self, location: Location, limits: Limits, filter_text: bool) -> None:
         super().__init__(limits, filter_text)
-        self._database = database
+        self._location = location
         self._connection = self._connect()
         self.role_hint = self._find_powers()
 
     def _connect(self) -> psycopg.Connection[tuple[Any, ...]]:
-        url = make_url(self._database)
+        url, shown = self._location.url, self._location.shown
+        assert url is not None
         named: dict[str, Any] = url.translate_connect_args(database="dbname", username="user")
         named |= {name: value if isinstance(value, str) else ",".join(value) for name, value in url.query.items()}
         try:
@@ -54,8 +54,7 @@ class PostgresqlGuard(GuardedConnection):
                 prepare_threshold=None,
             )
         except (psycopg.Error, ValueError) as error:
-            reason = reason_of(error, self._database)
-            raise GuardError(f"{describe(self._database)} cannot be opened: {reason}") from None
+            raise GuardError(f"{shown} cannot be opened: {reason_of(error, self._location)}") from None
         try:
             for name, value in _SETTINGS.items():
                 connection.execute("SELECT set_config(%s, %s, false)", (name, value))
@@ -64,7 +63,7 @@ class PostgresqlGuard(GuardedConnection):
                 connection.execute("SET temp_file_limit = '1GB'")
         except psycopg.Error as error:
             connection.close()
-            raise GuardError(f"{describe(self._database)} cannot be made read-only: {_first_line(error)}") from None
+            raise GuardError(f"{shown} cannot be made read-only: {_first_line(error)}") from None
         return connection
 
     def _find_powers(self) -> str | None:

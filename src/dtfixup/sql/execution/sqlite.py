@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from dtfixup.errors import GuardError, RefusedError, TooMuchDataError
+from dtfixup.sql.database.location import Dialect
 from dtfixup.sql.database.schema import quoted
 from dtfixup.sql.execution.guard import Clock, GuardedConnection, Limits, Rows, Value, size_of
-from dtfixup.sql.execution.text_filter import MAX_STATEMENT, Dialect
+from dtfixup.sql.execution.text_filter import MAX_STATEMENT
 
 # A step that copies the longest allowed value takes about a millisecond. Looking at the clock every 100 steps makes
 # a scan about a tenth slower; every 10 steps would make it twice as slow.

@@ -5,26 +5,18 @@ this; it gives clear messages early, and names functions that only a restricted 
 """
 
 import re
-from enum import StrEnum
 
 import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from dtfixup.errors import RefusedError
+from dtfixup.sql.database.location import Dialect
 
 MAX_STATEMENT = 100_000
 """Characters in a statement."""
 MAX_DEPTH = 40
 """Levels of nesting. sqlglot recurses, and its compiled form ends the process where the stack does."""
-
-
-class Dialect(StrEnum):
-    """The kinds of database that can be guarded; the value is sqlglot's name of the dialect."""
-
-    SQLITE = "sqlite"
-    POSTGRESQL = "postgres"
-    MARIADB = "mysql"
 
 
 def check_statement(sql: str, dialect: Dialect) -> None:

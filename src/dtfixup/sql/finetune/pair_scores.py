@@ -11,7 +11,6 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from rich.progress import track
@@ -19,7 +18,7 @@ from rich.progress import track
 from dtfixup.errors import SchemaError, SqlError
 from dtfixup.sql.ask.opened import OpenedDatabase
 from dtfixup.sql.ask.parser import TextToSql
-from dtfixup.sql.database.connections import sqlite_path
+from dtfixup.sql.database.location import Location
 from dtfixup.sql.database.schema import Schema
 from dtfixup.sql.evaluation.execution_accuracy import (
     ExecutionSummary,
@@ -131,7 +130,7 @@ class PairJudge:
         show_progress: bool = True,
     ) -> None:
         self._database, self._pairs, self._beam, self._deadline = database, tuple(pairs), beam, deadline
-        self._schema, self._show_progress = database.schema, show_progress
+        self._schema, self._show_progress = database.read().schema, show_progress
         self._known: dict[tuple[str, str], ExecutionVerdict] = {}
 
     def score(self, parser: TextToSql, title: str) -> PairScores:
@@ -161,9 +160,7 @@ class PairJudge:
         return answer.sql, None if answer.sql is None else answer.alternatives[0].tree
 
     def _run(self, tasks: Sequence[tuple[str, str]]) -> None:
-        path = sqlite_path(self._database.location)
-        place = self._database.location if path is None else path.absolute()
-        work = partial(_judge, place, self._deadline)
+        work = partial(_judge, self._database.location, self._deadline)
         patience = 2 * self._deadline + _PATIENCE
         for position, result in run_supervised(work, tasks, workers=min(2, os.cpu_count() or 1), deadline=patience):
             if isinstance(result, Lost):
@@ -171,8 +168,8 @@ class PairJudge:
             self._known[tasks[position]] = result
 
 
-def _judge(place: str | Path, deadline: float, task: tuple[str, str]) -> ExecutionVerdict:
-    return execution_verdict(*task, place, deadline=deadline)
+def _judge(location: Location, deadline: float, task: tuple[str, str]) -> ExecutionVerdict:
+    return execution_verdict(*task, location, deadline=deadline)
 
 
 def is_exact(gold: Node, predicted: Node, schema: Schema) -> bool:

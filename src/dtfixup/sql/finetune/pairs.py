@@ -19,9 +19,9 @@ from sqlglot import exp
 
 from dtfixup.errors import DataError, RefusedError, SchemaError, SqlError
 from dtfixup.sql.ask.answers import is_linked
+from dtfixup.sql.database.location import Dialect
 from dtfixup.sql.database.schema import Schema
 from dtfixup.sql.dialects.plain import plain_query
-from dtfixup.sql.execution.text_filter import Dialect
 from dtfixup.sql.finetune.pair_files import GivenPair
 from dtfixup.sql.grammar.reader import SqlReader
 from dtfixup.sql.grammar.tree import Node, literals

@@ -22,6 +22,7 @@ from dtfixup.files import write_atomically, write_json
 from dtfixup.provenance import RESULT, begin
 from dtfixup.sql.ask.opened import OpenedDatabase
 from dtfixup.sql.ask.parser import MOST_CHARACTERS, TextToSql, default_model
+from dtfixup.sql.database.location import DatabaseLike
 from dtfixup.sql.finetune.pair_files import read_pair_file
 from dtfixup.sql.finetune.pair_scores import PairJudge, PairScores, counted_alike
 from dtfixup.sql.finetune.pairs import Fault, Pairs, SplitPairs, check_pairs, link_pairs, split_pairs
@@ -91,7 +92,7 @@ class FinetuneRun:
 
 def open_finetuning(
     pairs: str | Path,
-    database: str | Path | OpenedDatabase,
+    database: DatabaseLike,
     model: str | Path | None = None,
     config: FinetuneConfig | None = None,
 ) -> Finetuning:
@@ -99,13 +100,13 @@ def open_finetuning(
 
     Args:
         pairs: CSV, JSON or JSON lines with `question` and `sql`; the queries are in the database's dialect.
-        database: SQLite file, URL, or what `open_database` returned.
+        database: what `open_database` takes or returned.
         model: folder of a finished run, or a file of weights; the shipped model by default.
         config: settings.
     """
     given = read_pair_file(pairs)
     opened = database if isinstance(database, OpenedDatabase) else OpenedDatabase(database)
-    schema = opened.schema  # a database that cannot be read is told of before the model is loaded
+    schema = opened.read().schema  # a database that cannot be read is told of before the model is loaded
     weights = weights_file(default_model() if model is None else model)
     fabric = launch()
     parser = TextToSql.load(weights, fabric.device)
@@ -118,7 +119,7 @@ def open_finetuning(
         return _question_problem(question, tokenizer, most)
 
     checked = check_pairs(given, schema, opened.dialect, problem_with=problem_with)
-    checked = link_pairs(checked, opened.reading.inputs)
+    checked = link_pairs(checked, opened.read().inputs)
     split = split_pairs(checked, config.hold_out, config.training.seed)
     prepared = prepare_pairs(split, opened, tokenizer)
     return Finetuning(config, opened, weights, parser, checked, split, prepared, fabric)

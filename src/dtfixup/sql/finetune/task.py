@@ -86,7 +86,7 @@ class FinetuneConfig:
 
 def prepare_pairs(pairs: SplitPairs, database: OpenedDatabase, tokenizer: Tokenizer) -> Prepared:
     """The pairs as a prepared dataset in memory, by the code that `dtfixup sql prepare` uses."""
-    schema = database.schema
+    schema = database.read().schema
     examples = {
         split: [Example(schema.database, pair.question, pair.query) for pair in found]
         for split, found in ((TRAIN, pairs.train), (HELD_OUT, pairs.held_out))

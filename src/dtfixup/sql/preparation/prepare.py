@@ -24,6 +24,7 @@ from dtfixup.errors import ConfigError, DataError, SqlError
 from dtfixup.files import package_digest, read_json, write_atomically
 from dtfixup.sql.database.content import open_content
 from dtfixup.sql.database.dataset import Dataset, Example, open_dataset
+from dtfixup.sql.database.location import DatabaseLike
 from dtfixup.sql.database.schema import Schema
 from dtfixup.sql.grammar.reader import SqlReader
 from dtfixup.sql.grammar.rules import sql_grammar
@@ -253,7 +254,7 @@ def _in_parallel(
             pool.shutdown(cancel_futures=True)
 
 
-def make_part(schema: Schema, database: str | Path, examples: Sequence[Example], path: Path) -> None:
+def make_part(schema: Schema, database: DatabaseLike, examples: Sequence[Example], path: Path) -> None:
     """Everything about one database and its questions but subwords, as one file."""
     inputs = describe_database(schema, open_content(schema, database))
     reader = SqlReader(schema)

@@ -16,7 +16,6 @@ import torch
 from dtfixup.errors import BusyError, ClosingError, LateError, SchemaError
 from dtfixup.sql.ask.opened import OpenedDatabase, Reading
 from dtfixup.sql.ask.parser import Answer, TextToSql
-from dtfixup.sql.database.connections import sqlite_path
 from dtfixup.sql.execution.guard import Rows
 from dtfixup.sql.execution.run import run_query
 from dtfixup.web.settings import ServerSettings
@@ -91,7 +90,7 @@ class Desk:
 
     async def read(self, database: OpenedDatabase) -> Reading:
         """What is known of a database."""
-        return await self._at(self.asks, lambda: database.reading, self.settings.answer_seconds)
+        return await self._at(self.asks, database.read, self.settings.answer_seconds)
 
     async def run(self, database: OpenedDatabase, sql: str, rows: int | None = None) -> Rows:
         """Run a query, read-only."""
@@ -99,7 +98,7 @@ class Desk:
         waits = self.settings.answer_seconds + seconds + _START_SECONDS
 
         def work() -> Rows:
-            path = sqlite_path(database.location)
+            path = database.location.path
             if path is not None and not path.is_file():
                 raise SchemaError(f"{path} is not there any more: put it back, or name another database")
             return run_query(database.location, sql, deadline=seconds, max_rows=most)

@@ -23,15 +23,14 @@ import yaml
 
 from dtfixup.errors import ConfigError, DtFixupError, UnknownDatabaseError
 from dtfixup.sql.ask.opened import OpenedDatabase
-from dtfixup.sql.database.connections import sqlite_path
+from dtfixup.sql.database.location import Location
 from dtfixup.sql.database.names import read_names
-from dtfixup.sql.database.sample import find_database, sample_folder
+from dtfixup.sql.database.sample import is_sample, sample_folder
 from dtfixup.web.store.starters import STARTERS
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,59}")
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _KEYS = ("url", "names", "namespace")
-_SAMPLE = "sample:"
 
 
 @dataclass(frozen=True)
@@ -68,7 +67,7 @@ class Catalogue:
 
 def places_of(database: OpenedDatabase, label: str) -> dict[str, str]:
     """How a database's place is written in messages, with the label that stands for it."""
-    path = sqlite_path(database.location)
+    path = database.location.path
     if path is None:
         return {database.shown: label}
     return {str(form): label for form in (path, path.absolute(), path.resolve())}
@@ -102,9 +101,9 @@ def open_catalogue(
 def _given(database: str | Path, taken: Mapping[str, Entry]) -> Entry:
     """The entry of a database given by its location."""
     text = str(database)
-    if text.startswith(_SAMPLE):
-        location = find_database(text)  # an error where there is none
-        return next(entry for entry in _samples() if str(entry.database.location) == location)
+    if is_sample(text):
+        location = Location.of(text)  # an error where there is none
+        return next(entry for entry in _samples() if entry.database.location == location)
     label = unquote(urlsplit(text).path) if "://" in text else text
     label = Path(label).stem or "database"
     name = base = re.sub(r"[^A-Za-z0-9_.-]+", "-", label).lstrip("_.-")[:50] or "database"

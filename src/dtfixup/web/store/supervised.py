@@ -41,7 +41,8 @@ class UploadedDatabase(OpenedDatabase):
         self._seconds = seconds
 
     def _read(self, stamp: tuple[Any, ...]) -> Reading:
-        found = read_supervised(Path(self.location), self._seconds)
+        assert self.location.path is not None
+        found = read_supervised(self.location.path, self._seconds)
         translator = Translator(found.schema, self.dialect, content=found.content, declared={})
         return Reading(describe_database(found.schema, found.content), translator, found.left_out, stamp)
 

@@ -167,7 +167,7 @@ class UploadStore:
     @staticmethod
     def _read(database: UploadedDatabase, file_name: str) -> None:
         try:
-            _ = database.reading
+            database.read()
         except (GuardError, SchemaError) as error:
             message = str(error).replace(str(database.location), label_of(file_name))
             raise UploadError(message) from None
