@@ -20,7 +20,7 @@ from dtfixup import dt_fixup_, initialise_free_
 from dtfixup.encoders import encoder_identity, load_encoder
 from dtfixup.files import write_json
 from dtfixup.provenance import begin, provenance
-from dtfixup.sql.model.batches import Corpus, Order
+from dtfixup.sql.model.batches import Corpus
 from dtfixup.sql.model.config import minilm
 from dtfixup.sql.model.decoding import corpus_for, decode, search_all
 from dtfixup.sql.model.model import SqlSpModel
@@ -40,21 +40,21 @@ def main() -> None:
     began = begin()
     device = "cuda" if torch.cuda.is_available() else "cpu"
     prepared = open_prepared(options.data) if options.data else prepared_sample()
-    model, order, encoder = fresh_model(device) if options.model is None else trained(options.model, device)
+    model, encoder = fresh_model(device) if options.model is None else trained(options.model, device)
     corpus = corpus_for(model, prepared, device)
     dev = np.asarray(prepared.split("dev"))
     chosen = dev[np.linspace(0, len(dev) - 1, min(options.questions, len(dev))).astype(int)]
     metrics: dict[str, float] = {}
     for beam in (1, 5):
-        seconds = sorted(one_by_one(model, corpus, chosen, order, beam))
+        seconds = sorted(one_by_one(model, corpus, chosen, beam))
         metrics[f"beam{beam}_p50_ms"] = 1000 * median(seconds)
         metrics[f"beam{beam}_p95_ms"] = 1000 * seconds[int(0.95 * (len(seconds) - 1))]
     started = time.perf_counter()
-    search_all(model, corpus, chosen, order, beam=5)
+    search_all(model, corpus, chosen, beam=5)
     metrics["batch_ms_per_question"] = 1000 * (time.perf_counter() - started) / len(chosen)
     metrics["batch_speedup"] = metrics["beam5_p50_ms"] / metrics["batch_ms_per_question"]
     if options.whole:
-        metrics |= whole_split(model, corpus, prepared, dev, order)
+        metrics |= whole_split(model, corpus, prepared, dev)
     print(f"{len(chosen)} questions on {device}, {torch.get_num_threads()} threads, {model.config.layers} layers")
     for name, value in metrics.items():
         print(f"  {name:24}{value:9.1f}")
@@ -84,23 +84,21 @@ def prepared_sample() -> Prepared:
     return open_prepared(folder)
 
 
-def fresh_model(device: str) -> tuple[SqlSpModel, Order, str]:
+def fresh_model(device: str) -> tuple[SqlSpModel, str]:
     torch.manual_seed(0)
     config = minilm()
     model = SqlSpModel(config.model, load_encoder())
     initialise_free_(model, stack=model.stack, loaded=[model.encoder])
     dt_fixup_(model.stack, 12.0)
-    return model.to(device).eval(), config.reading_order, config.encoder
+    return model.to(device).eval(), config.encoder
 
 
-def trained(path: Path, device: str) -> tuple[SqlSpModel, Order, str]:
+def trained(path: Path, device: str) -> tuple[SqlSpModel, str]:
     found = load_model(path, device)
-    return found.model, found.order, found.encoder
+    return found.model, found.encoder
 
 
-def whole_split(
-    model: SqlSpModel, corpus: Corpus, prepared: Prepared, examples: np.ndarray, order: Order
-) -> dict[str, float]:
+def whole_split(model: SqlSpModel, corpus: Corpus, prepared: Prepared, examples: np.ndarray) -> dict[str, float]:
     """Seconds for all questions: the first time, again, and without the writing of SQL."""
 
     def seconds(run: Callable[[], object]) -> float:
@@ -108,21 +106,21 @@ def whole_split(
         run()
         return time.perf_counter() - started
 
-    first, again = (seconds(lambda: decode(model, corpus, prepared, examples, order, beam=5)) for _ in range(2))
+    first, again = (seconds(lambda: decode(model, corpus, prepared, examples, beam=5)) for _ in range(2))
     return {
         "decode_seconds_first": round(first, 2),
         "decode_seconds": round(again, 2),
-        "search_seconds": round(seconds(lambda: search_all(model, corpus, examples, order, beam=5)), 2),
+        "search_seconds": round(seconds(lambda: search_all(model, corpus, examples, beam=5)), 2),
         "decoded_questions": len(examples),
     }
 
 
-def one_by_one(model: SqlSpModel, corpus: Corpus, examples: np.ndarray, order: Order, beam: int) -> list[float]:
+def one_by_one(model: SqlSpModel, corpus: Corpus, examples: np.ndarray, beam: int) -> list[float]:
     """Seconds of each question alone, after two that warm up."""
     search, seconds = BeamSearch(model, beam=beam), []
     for example in [*examples[:2], *examples]:
         started = time.perf_counter()
-        batch = corpus.assemble(torch.tensor([int(example)], device=corpus.device), corpus.shape_of([example]), order)
+        batch = corpus.assemble(torch.tensor([int(example)], device=corpus.device), corpus.shape_of([example]))
         search(batch)
         seconds.append(time.perf_counter() - started)
     return seconds[2:]

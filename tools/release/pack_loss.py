@@ -99,7 +99,7 @@ def decode_split(trained: TrainedModel, prepared: Prepared, split: str, beam: in
     model = trained.model
     corpus = corpus_for(model, prepared, next(model.parameters()).device)
     examples = np.asarray(prepared.split(split))
-    found = decode(model, corpus, prepared, examples, trained.order, beam=beam, progress=True)
+    found = decode(model, corpus, prepared, examples, beam=beam, progress=True)
     queries = likeliest(found)
     verdicts = [
         judge(prepared.text("query", "queries", example), query, prepared.schema_of(example))

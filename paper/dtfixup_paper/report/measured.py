@@ -103,9 +103,7 @@ def stability_section(results: Results) -> Section:
     for file, config in results.runs(SqlSpConfig):
         if (model := config.model).strategy in STRATEGIES:
             measured = STRATEGIES[model.strategy].needs_input_norm
-            is_limited, is_added = model.stream_limit and measured, model.added_limit and measured
-            limit = f"{model.stream_limit:g} μ" if is_limited else "none"
-            limit += f", added {model.added_limit:g} μ" if is_added else ""
+            limit = f"{model.stream_limit:g} μ" if model.stream_limit and measured else "none"
             start = "" if config.mu is MuChoice.MAX or not measured else ", another μ"
             groups.setdefault((model.strategy, start, model.layers, limit), []).append((file, config))
     order = list(STRATEGIES)

@@ -1,9 +1,8 @@
 """Ours: what 32 layers by DT-Fixup take to train, at the rate that was chosen for 24 and at half of it.
 
-At that rate with no limit between the layers, as in the paper; with the `minilm` preset's, on the length of vectors
-between layers; and with one on what a layer adds to them as well: with the second alone a layer may add so much that,
-shortened, nearly nothing is left of what it read. `mu_choice.py` has the first two at N = 24. Half the rate, of which
-the encoder's is the same share, is about the paper's; it has the preset's limit.
+At that rate with no limit between the layers, as in the paper, and with the `minilm` preset's limit on the length of
+vectors between layers. `mu_choice.py` has both at N = 24. Half the rate, of which the encoder's is the same share, is
+about the paper's; it has the preset's limit.
 """
 
 from collections.abc import Sequence
@@ -24,8 +23,6 @@ class _Row:
     """In the names of files."""
     stream: float = _STREAM
     """Limit on the length of vectors between layers, in μ; 0 is none, as in the next."""
-    added: float = 0.0
-    """Limit on what a layer adds."""
     rate: float = 1.0
     """As a multiple of the one that was chosen; the encoder's goes along."""
     seeds: int = 2
@@ -34,7 +31,6 @@ class _Row:
 _ROWS: Sequence[_Row] = (
     _Row("no limit", "none", stream=0.0, seeds=3),
     _Row(f"{_STREAM:g} μ on a vector's length", "stream"),
-    _Row(f"{_STREAM:g} μ, and 1 μ on what a layer adds", "added", added=1.0),
     _Row(f"{_STREAM:g} μ on a vector's length, half the rate", "half-rate", rate=0.5, seeds=3),
 )
 
@@ -47,7 +43,7 @@ def limit_cells(plan: Plan) -> list[Cell]:
         update = replace(training.update, learning_rate=row.rate * training.update.learning_rate)
         config = replace(
             start,
-            model=replace(start.model, stream_limit=row.stream, added_limit=row.added),
+            model=replace(start.model, stream_limit=row.stream),
             training=replace(training, update=update),
         )
         cells.append(

@@ -73,7 +73,7 @@ def test_a_field_that_was_added_since_has_its_default() -> None:
 def test_what_older_result_files_do_not_say_is_as_it_was() -> None:
     """Hundreds of them have no such field: another default would turn those runs into others."""
     config = SqlSpConfig()
-    assert (config.model.stream_limit, config.model.added_limit, config.mu) == (0.0, 0.0, MuChoice.MAX)
+    assert (config.model.stream_limit, config.mu) == (0.0, MuChoice.MAX)
 
 
 @pytest.mark.parametrize(

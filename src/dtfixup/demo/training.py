@@ -71,16 +71,14 @@ class DemoConfig:
     """Largest gradient norm."""
     stream_limit: float = 0.0
     """The longest vector between layers, as a multiple of mu; 0 sets no limit. Only strategies that measure mu."""
-    added_limit: float = 0.0
-    """The longest vector that a layer may add, likewise."""
     seed: int = 0
     """Of the weights and the order of batches."""
     data_seed: int = 0
     """Of the stories."""
 
     def stack(self) -> StackConfig:
-        stack = StackConfig(self.layers, self.dim, self.heads, self.mlp_dim, relations=RELATIONS)
-        return replace(stack, stream_limit=self.stream_limit, added_limit=self.added_limit)
+        shape = (self.layers, self.dim, self.heads, self.mlp_dim)
+        return StackConfig(*shape, relations=RELATIONS, stream_limit=self.stream_limit)
 
 
 CANDIDATES = {

@@ -28,11 +28,11 @@ from dtfixup.fixup.layers import (
     layers_of,
     modules_of,
 )
-from dtfixup.fixup.limits import set_limits_
 from dtfixup.fixup.norms import InputNorm, distributed
 from dtfixup.fixup.report import FixupReport, TensorReport
 from dtfixup.fixup.residual import Residual
 from dtfixup.fixup.scaling import relation_factor, vanilla_factor
+from dtfixup.fixup.stream_limit import set_limits_
 
 _SCALED = frozenset({Role.VALUE, Role.OUTPUT, Role.MLP, Role.RELATION_VALUE})
 _NORMS = (nn.LayerNorm, nn.RMSNorm)

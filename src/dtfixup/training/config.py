@@ -9,7 +9,7 @@ import types
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from enum import Enum
-from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from dtfixup.errors import ConfigError
 from dtfixup.training.precision import Precision
@@ -135,13 +135,23 @@ def from_json(kind: type[ConfigT], values: Mapping[str, Any]) -> ConfigT:
 def _build(kind: type[ConfigT], values: Any, where: str) -> ConfigT:
     if not isinstance(values, Mapping):
         raise ConfigError(f"{where} must be a JSON object of fields, got {values!r}")
-    hints = get_type_hints(kind)
+    hints = {name: hint for name, hint in get_type_hints(kind).items() if get_origin(hint) is not ClassVar}
+    values = _without_removed(kind, values, where)
     for name in values:
         if name not in hints:
             near = difflib.get_close_matches(str(name), hints, n=1)
             advice = f'did you mean "{near[0]}"?' if near else f"its fields are {', '.join(hints)}"
             raise ConfigError(f'{where} has no field "{name}"; {advice}')
     return kind(**{name: _read(hints[name], value, f"{where}.{name}") for name, value in values.items()})
+
+
+def _without_removed(kind: type[Any], values: Mapping[str, Any], where: str) -> Mapping[str, Any]:
+    """Drop fields of older files that `kind.REMOVED` lists, with the one value that means the same without them."""
+    removed: Mapping[str, Any] = getattr(kind, "REMOVED", {})
+    for name, value in removed.items():
+        if name in values and values[name] != value:
+            raise ConfigError(f"{where}.{name} = {values[name]!r} is not supported: this version reads {value!r} only")
+    return {name: value for name, value in values.items() if name not in removed}
 
 
 def _read(hint: Any, value: Any, where: str) -> Any:

@@ -38,11 +38,6 @@ class StackConfig:
     """Dropout on the stack's input."""
     stream_limit: float = 0.0
     """The longest vector between two layers, as a multiple of mu, for strategies that measure it; 0 sets no limit."""
-    added_limit: float = 0.0
-    """The longest vector that a layer may add to the stream, as a multiple of mu, likewise; 0 sets no limit.
-
-    At the start a layer adds a small part of mu, so that 1 leaves it as it is.
-    """
     kernel: Kernel = Kernel.AUTO
     """How attention is computed: "plain" is the textbook form, slow and equal; "auto" the fastest."""
 
@@ -53,8 +48,6 @@ class StackConfig:
             raise ConfigError(f"there is no kernel {self.kernel!r}: choose one of {', '.join(Kernel)}")
         if self.stream_limit and not self.stream_limit >= 1:
             raise ConfigError(f"a stream_limit below mu would change the start; got {self.stream_limit}, 0 sets none")
-        if not self.added_limit >= 0:
-            raise ConfigError(f"an added_limit is a multiple of mu, such as 1; got {self.added_limit}, 0 sets none")
         for rate in (self.dropout, self.input_dropout):
             if not 0 <= rate < 1:
                 raise ConfigError(f"a dropout rate must lie in [0, 1), got {rate}")

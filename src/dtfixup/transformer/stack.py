@@ -28,8 +28,8 @@ class TransformerStack(nn.Module):
         self.strategy = strategy_named(strategy) if isinstance(strategy, str) else strategy
         self.input_dropout = nn.Dropout(config.input_dropout)
         self.layers = nn.ModuleList(TransformerLayer(config, self.strategy) for _ in range(config.layers))
-        factors = (config.stream_limit, config.added_limit) if self.strategy.needs_input_norm else (0.0, 0.0)
-        self.limit, self.added_limit = (StreamLimit(factor) if factor else None for factor in factors)
+        is_limited = config.stream_limit and self.strategy.needs_input_norm
+        self.limit = StreamLimit(config.stream_limit) if is_limited else None
         self.final_norm = nn.LayerNorm(config.dim) if self.strategy.norm is NormPlacement.PRE else None
 
     def forward(
@@ -55,33 +55,15 @@ class TransformerStack(nn.Module):
         x_BLD = self._limited(self.input_dropout(x_BLD))
         for place, layer in enumerate(self.layers, start=1):
             first = first_only and place == len(self.layers)
-            y_BLD = layer(x_BLD, keep_BL, relation_BLL, checked=True, first_only=first)
-            x_BLD = self._joined(x_BLD[:, : y_BLD.shape[1]], y_BLD)
+            x_BLD = self._limited(layer(x_BLD, keep_BL, relation_BLL, checked=True, first_only=first))
         x_BLD = x_BLD[:, :1] if first_only else x_BLD
         return x_BLD if self.final_norm is None else self.final_norm(x_BLD)
-
-    def _joined(self, x_BLD: Tensor, y_BLD: Tensor) -> Tensor:
-        """What a layer makes of x, within the limits."""
-        if self.added_limit is None:
-            return self._limited(y_BLD)
-        if self._in_kernels(y_BLD):
-            from dtfixup.transformer.limit_kernels import LimitSteps  # Triton is there on GPU machines alone
-
-            longest = None if self.limit is None else self.limit.longest
-            joined_BLD: Tensor = LimitSteps.apply(  # type: ignore[no-untyped-call]
-                x_BLD, y_BLD, self.added_limit.longest, longest
-            )
-            return joined_BLD
-        return self._limited(self.added_limit.keep_near(x_BLD, y_BLD))
-
-    def _in_kernels(self, x_BLD: Tensor) -> bool:
-        return x_BLD.is_cuda and self.config.kernel is not Kernel.PLAIN and has_triton()
 
     def _limited(self, x_BLD: Tensor) -> Tensor:
         if self.limit is None:
             return x_BLD
-        if self._in_kernels(x_BLD):
-            from dtfixup.transformer.limit_kernels import LimitRows  # as above
+        if x_BLD.is_cuda and self.config.kernel is not Kernel.PLAIN and has_triton():
+            from dtfixup.transformer.stream_limit_kernels import LimitRows  # Triton is there on GPU machines alone
 
             limited_BLD: Tensor = LimitRows.apply(x_BLD, self.limit.longest)  # type: ignore[no-untyped-call]
             return limited_BLD

@@ -22,7 +22,6 @@ from tests.sql.plain_example import CLS, PAD, SEP, Plain, items_of, random_prepa
 from tests.sql.tiny_model import batch_of, prepared_extract, prepared_from, prepared_sample, sample_corpus
 
 EVERY = range(240)
-RANDOM_ORDERS = (Order.SHUFFLED, Order.GROUPED_SHUFFLED)
 some_examples = st.lists(st.sampled_from([-1, *EVERY]), min_size=1, max_size=5).filter(lambda found: max(found) >= 0)
 seeds = st.integers(0, 2**32 - 1)
 
@@ -102,15 +101,14 @@ def whole_row(batch: Batch, row: int, plain: Plain) -> dict[str, Any]:
     }
 
 
-def wanted_row(plain: Plain, order: Order) -> dict[str, Any]:
+def wanted_row(plain: Plain) -> dict[str, Any]:
     """The same from the prepared rows."""
     prepared, example = plain.prepared, plain.example
     first, last = (int(place) for place in prepared.arrays["values.start"][example : example + 2])
     named = ("kind", "column", "first", "last", "source")
     items = list(range(plain.items))
-    grouped = sorted(items, key=lambda item: (plain.table_of(item), item < plain.columns, item))
     return {
-        "windows": [items if order is Order.STORED else grouped],
+        "windows": [items],
         "words": plain.words,
         "items": items,
         "item words": [owners[-1] + 1 for owners in plain.item_owners],
@@ -129,19 +127,17 @@ def larger(shape: Shape, extra: Sequence[int]) -> Shape:
     return Shape(*(getattr(shape, field.name) + more for field, more in zip(fields(Shape), extra, strict=True)))
 
 
-@given(
-    some_examples, st.lists(st.integers(0, 9), min_size=8, max_size=8), st.sampled_from([Order.STORED, Order.GROUPED])
-)
+@given(some_examples, st.lists(st.integers(0, 9), min_size=8, max_size=8))
 @settings(max_examples=25, deadline=None)
-def test_a_row_is_its_example_in_any_batch_and_shape(examples: list[int], extra: list[int], order: Order) -> None:
+def test_a_row_is_its_example_in_any_batch_and_shape(examples: list[int], extra: list[int]) -> None:
     corpus = sample_corpus()
     shape = larger(corpus.shape_of([example for example in examples if example >= 0]), extra)
-    batch = corpus.assemble(torch.tensor(examples), shape, order)
+    batch = corpus.assemble(torch.tensor(examples), shape)
     assert batch.keep_B.tolist() == [example >= 0 for example in examples]
     for row, example in enumerate(examples):
         if example >= 0:
             plain = Plain(prepared_sample(), example)
-            assert whole_row(batch, row, plain) == wanted_row(plain, order)
+            assert whole_row(batch, row, plain) == wanted_row(plain)
 
 
 def test_a_row_that_fills_the_batch_holds_nothing() -> None:
@@ -228,32 +224,18 @@ def orders_drawn(order: Order, count: int, example: int = 5) -> list[list[int]]:
     return [read_windows(batch, row, plain)[0] for row in range(count)]
 
 
-@pytest.mark.parametrize("order", [Order.GROUPED, Order.GROUPED_SHUFFLED])
-@pytest.mark.parametrize("example", [0, 60, 120, 239])
-def test_grouped_keeps_a_table_before_its_columns(order: Order, example: int) -> None:
-    plain = Plain(prepared_sample(), example)
-    for found in orders_drawn(order, 4, example):
-        tables = [plain.table_of(item) for item in found]
-        blocks = list(dict.fromkeys(tables))
-        assert tables == sorted(tables, key=blocks.index), "the items of a table stand together"
-        heads = [found[tables.index(table)] for table in blocks]
-        assert heads == [plain.columns + table for table in blocks]
-
-
-@pytest.mark.parametrize("order", RANDOM_ORDERS)
-def test_random_orders_are_drawn_from_the_stream_of_torch(order: Order) -> None:
+def test_random_orders_are_drawn_from_the_stream_of_torch() -> None:
     torch.manual_seed(4)
-    first, second = orders_drawn(order, 6), orders_drawn(order, 6)
+    first, second = orders_drawn(Order.SHUFFLED, 6), orders_drawn(Order.SHUFFLED, 6)
     torch.manual_seed(4)
-    assert orders_drawn(order, 6) == first
+    assert orders_drawn(Order.SHUFFLED, 6) == first
     assert len({tuple(found) for found in first + second}) == 12, "each draw is its own"
 
 
-@pytest.mark.parametrize("order", [Order.STORED, Order.GROUPED])
-def test_other_orders_draw_nothing(order: Order) -> None:
+def test_the_stored_order_draws_nothing() -> None:
     torch.manual_seed(4)
     before = torch.random.get_rng_state()
-    assert len({tuple(found) for found in orders_drawn(order, 3)}) == 1
+    assert len({tuple(found) for found in orders_drawn(Order.STORED, 3)}) == 1
     assert torch.equal(torch.random.get_rng_state(), before)
 
 
@@ -262,10 +244,6 @@ def test_shuffled_puts_every_item_everywhere() -> None:
     place = np.array(orders_drawn(Order.SHUFFLED, 600)).argsort(1)  # of each item
     middle, spread = (place.shape[1] - 1) / 2, place.shape[1] / 12**0.5
     assert np.abs(place.mean(0) - middle).max() < 4.5 * spread / 600**0.5, "evenly, as far as 600 draws show"
-    grouped = np.array(orders_drawn(Order.GROUPED_SHUFFLED, 600))
-    plain = Plain(prepared_sample(), 5)
-    first = np.bincount([plain.table_of(item) for item in grouped[:, 0]], minlength=plain.items - plain.columns)
-    assert first.min() > 0.5 * 600 / len(first), "each table comes first as often"
 
 
 # Windows.

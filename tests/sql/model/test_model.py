@@ -232,11 +232,11 @@ def test_the_loss_of_an_example_does_not_depend_on_its_batch(
     model = tiny_model(decoder=replace(DECODER, label_smoothing=0.2))
     corpus = sample_corpus(max_tokens)
     shape = larger(corpus.shape_of([example for example in examples if example >= 0]), extra)
-    together_B = model(corpus.assemble(torch.tensor(examples), shape, Order.GROUPED))
-    turned_B = model(corpus.assemble(torch.tensor(examples[::-1]), shape, Order.GROUPED))
+    together_B = model(corpus.assemble(torch.tensor(examples), shape))
+    turned_B = model(corpus.assemble(torch.tensor(examples[::-1]), shape))
     torch.testing.assert_close(together_B, turned_B.flip(0), rtol=1e-4, atol=1e-4)
     for row, example in enumerate(examples):
-        alone = float(model(batch_of(corpus, [example], Order.GROUPED))) if example >= 0 else 0.0
+        alone = float(model(batch_of(corpus, [example]))) if example >= 0 else 0.0
         assert float(together_B[row]) == pytest.approx(alone, rel=1e-4)
 
 

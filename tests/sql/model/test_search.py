@@ -29,7 +29,7 @@ from dtfixup.sql.grammar.transitions import (
     tree_of,
 )
 from dtfixup.sql.grammar.tree import Literal
-from dtfixup.sql.model.batches import Batch, Corpus, Order
+from dtfixup.sql.model.batches import Batch, Corpus
 from dtfixup.sql.model.decoder import StepState
 from dtfixup.sql.model.model import SqlSpModel
 from dtfixup.sql.model.search import BeamSearch, Hypothesis
@@ -133,7 +133,7 @@ def teacher_forced(
 ) -> list[float]:
     """The log-probability of each derivation, by the loss of training."""
     size = max(len(actions) for actions in found)
-    batch = batch_of(corpus, [example] * len(found), Order.GROUPED)
+    batch = batch_of(corpus, [example] * len(found))
     table = np.zeros((4, len(found), size), np.int64)
     table[1], table[3] = -1, -1
     keep = np.zeros((len(found), size), bool)
@@ -169,7 +169,7 @@ def require_sound(
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_a_beam_of_one_is_greedy(seed: int, limit: int) -> None:
     model, corpus = tiny_model(seed), sample_corpus()
-    batch = batch_of(corpus, [EXAMPLES[0], -1, *EXAMPLES[1:]], Order.GROUPED)
+    batch = batch_of(corpus, [EXAMPLES[0], -1, *EXAMPLES[1:]])
     found = BeamSearch(model, beam=1, limit=limit)(batch)
     assert found[1] == []
     for row in (0, 2, 3, 4):
@@ -180,7 +180,7 @@ def test_a_beam_of_one_is_greedy(seed: int, limit: int) -> None:
 
 
 def test_a_wider_beam_finds_better_on_the_whole() -> None:
-    batch = batch_of(sample_corpus(), EXAMPLES, Order.GROUPED)
+    batch = batch_of(sample_corpus(), EXAMPLES)
     gains = []
     for seed in range(4):
         model = tiny_model(seed)
@@ -195,7 +195,7 @@ def test_a_model_that_knows_its_examples_finds_them() -> None:
     decoder = replace(CONFIG.decoder, lstm_dim=32, action_dim=16)
     model = SqlSpModel(replace(CONFIG, strategy="pre-ln", mlp_dim=64, heads=4, decoder=decoder), tiny_encoder())
     initialise_free_(model, stack=model.stack, loaded=[model.encoder])
-    batch = batch_of(sample_corpus(), EXAMPLES[:3], Order.GROUPED)
+    batch = batch_of(sample_corpus(), EXAMPLES[:3])
     optimizer = torch.optim.Adam([p for p in model.parameters() if p.requires_grad], lr=5e-3)
     for _ in range(80):
         loss = model(batch).mean()
@@ -218,7 +218,7 @@ def test_a_model_that_knows_its_examples_finds_them() -> None:
 @settings(max_examples=12, deadline=None)
 def test_whatever_the_weights_hypotheses_are_sound(seed: int, beam: int, limit: int, example: int) -> None:
     model, corpus = tiny_model(seed), sample_corpus()
-    batch = batch_of(corpus, [example], Order.GROUPED)
+    batch = batch_of(corpus, [example])
     (found,) = BeamSearch(model, beam=beam, limit=limit)(batch)
     assert found
     require_sound(found, batch, 0, limit)
@@ -230,10 +230,10 @@ def test_whatever_the_weights_hypotheses_are_sound(seed: int, beam: int, limit: 
 def test_a_question_is_answered_alike_alone_and_in_a_batch() -> None:
     model, corpus = tiny_model(4), sample_corpus()
     search = BeamSearch(model, beam=4, limit=40)
-    together = search(batch_of(corpus, [*EXAMPLES, -1], Order.GROUPED))
+    together = search(batch_of(corpus, [*EXAMPLES, -1]))
     assert together[-1] == []
     for row, example in enumerate(EXAMPLES):
-        (alone,) = search(batch_of(corpus, [example], Order.GROUPED))
+        (alone,) = search(batch_of(corpus, [example]))
         assert [h.actions for h in together[row]] == [h.actions for h in alone]
         assert [h.score for h in together[row]] == pytest.approx([h.score for h in alone], abs=1e-4)
 
@@ -266,7 +266,7 @@ def test_a_search_ends_with_its_longest_hypothesis(monkeypatch: pytest.MonkeyPat
 
 def test_a_long_limit_has_room_for_all_that_is_open() -> None:
     model, corpus = tiny_model(0), sample_corpus()
-    batch = batch_of(corpus, [0], Order.GROUPED)
+    batch = batch_of(corpus, [0])
     with torch.no_grad():  # conditions of conditions, and long lists
         names = sql_grammar().rule_index
         weight = model.decoder.rule_score[2].weight
@@ -306,7 +306,7 @@ def wordless(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
 
 @pytest.mark.parametrize("limit", [12, 60])
 def test_a_schema_without_numbers_is_never_added_up(wordless: Corpus, limit: int) -> None:
-    batch = batch_of(wordless, [0], Order.GROUPED)
+    batch = batch_of(wordless, [0])
     kinds = batch.item_kind_BI[0][batch.column_keep_BI[0]].tolist()
     assert set(kinds) == {ColumnKind.STAR, ColumnKind.WORDS}
     rules = sql_grammar().rule_index
@@ -357,7 +357,7 @@ def every_derivation(batch: Batch, limit: int, grammar: Grammar) -> Iterator[Act
 @pytest.mark.parametrize(("grammar", "limit"), [(TOY, 7), (sql_grammar(), 7)], ids=["toy", "sql"])
 @pytest.mark.parametrize("seed", [0, 1])
 def test_a_beam_that_holds_all_finds_all_in_order(wordless: Corpus, grammar: Grammar, limit: int, seed: int) -> None:
-    batch = batch_of(wordless, [0], Order.GROUPED)
+    batch = batch_of(wordless, [0])
     model = tiny_model(seed, grammar=grammar)
     derivations = list(every_derivation(batch, limit, grammar))
     assert 50 < len(derivations) < 5000
@@ -374,11 +374,11 @@ def test_a_beam_that_holds_all_finds_all_in_order(wordless: Corpus, grammar: Gra
 
 def test_a_schema_of_several_windows_is_searched_alike(spider_folder: Path, tmp_path: Path) -> None:
     corpus = Corpus(prepared_extract(spider_folder, tmp_path / "extract", ("baseball_1", "singer"), 2))
-    batch = batch_of(corpus, range(4), Order.GROUPED)
+    batch = batch_of(corpus, range(4))
     assert batch.token_BKT.shape[1] > 1
     search = BeamSearch(tiny_model(1), beam=3, limit=30)
     together = search(batch)
     for row in range(4):
         require_sound(together[row], batch, row, 30)
-        (alone,) = search(batch_of(corpus, [row], Order.GROUPED))
+        (alone,) = search(batch_of(corpus, [row]))
         assert [h.actions for h in together[row]] == [h.actions for h in alone]

@@ -214,17 +214,22 @@ def test_presets_are_the_papers_and_ours() -> None:
 
 
 def test_changes_reach_nested_fields_and_unknown_ones_are_refused() -> None:
-    config = changed(smoke(), {"model": {"decoder": {"dropout": 0.5}}, "order": "grouped"})
+    config = changed(smoke(), {"model": {"decoder": {"dropout": 0.5}}, "order": "stored"})
     assert config.model.decoder == replace(smoke().model.decoder, dropout=0.5)
-    assert config.order is Order.GROUPED
+    assert config.order is Order.STORED
     with pytest.raises(ConfigError, match='no field "depth"'):
         changed(smoke(), {"model": {"depth": 3}})
+    with pytest.raises(ConfigError, match="order is one of stored, shuffled, got 'grouped'"):
+        changed(smoke(), {"order": "grouped"})
 
 
-def test_the_order_of_use_has_no_chance_in_it() -> None:
-    assert replace(smoke(), order=Order.SHUFFLED).reading_order is Order.STORED
-    assert replace(smoke(), order=Order.GROUPED_SHUFFLED).reading_order is Order.GROUPED
-    assert replace(smoke(), order=Order.GROUPED).reading_order is Order.GROUPED
+def test_a_removed_field_of_an_older_file_is_dropped_if_it_changed_nothing() -> None:
+    older = to_json(smoke())
+    older["model"]["added_limit"] = 0.0
+    assert from_json(SqlSpConfig, older) == smoke()
+    older["model"]["added_limit"] = 1.0
+    with pytest.raises(ConfigError, match=r"model\.added_limit = 1\.0 is not supported: this version reads 0\.0 only"):
+        from_json(SqlSpConfig, older)
 
 
 def test_a_finished_run_says_where_its_numbers_come_from(finished: Path) -> None:
@@ -318,9 +323,9 @@ def test_decoding_keeps_the_order_of_examples_and_counts_right_ones() -> None:
     task = task_of()
     prepared = prepared_sample()
     examples = np.asarray(prepared.split("dev"))[[5, 0, 9]]
-    together = decode(task.model, task.corpus, prepared, examples, Order.STORED, beam=1)
+    together = decode(task.model, task.corpus, prepared, examples, beam=1)
     for place, example in enumerate(examples):
-        (alone,) = decode(task.model, task.corpus, prepared, np.array([example]), Order.STORED, beam=1)
+        (alone,) = decode(task.model, task.corpus, prepared, np.array([example]), beam=1)
         assert [query.sql for query in alone] == [query.sql for query in together[place]]
     gold = [prepared.text("query", "queries", int(example)) for example in examples]
     assert exact_metrics(prepared, examples, gold)["exact"] == 100

@@ -133,7 +133,7 @@ class TextToSql:
         model = self.trained.model
         corpus = corpus_for(model, prepared, self.device)
         only = np.zeros(1, np.int64)
-        [found] = search_all(model, corpus, only, self.trained.order, beam=beam, limit=self.steps)
+        [found] = search_all(model, corpus, only, beam=beam, limit=self.steps)
         return predictions_of(found, literals_of(prepared, 0), database.schema, quote_names=True)
 
     def _check_length(self, prepared: Prepared) -> None:

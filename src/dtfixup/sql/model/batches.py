@@ -34,10 +34,6 @@ class Order(StrEnum):
     """Columns, then tables, as the schema has them."""
     SHUFFLED = "shuffled"
     """All items in one random order."""
-    GROUPED = "grouped"
-    """Each table, then its columns; tables, and the columns of each, as the schema has them."""
-    GROUPED_SHUFFLED = "grouped-shuffled"
-    """The same with tables, and the columns of each, in random order."""
 
 
 @dataclass(frozen=True)
@@ -196,23 +192,12 @@ class Corpus:
 
     # The encoder's input.
 
-    def _order(self, item_BI: Tensor, keep_BI: Tensor, order: Order) -> Tensor:
+    def _order(self, keep_BI: Tensor, order: Order) -> Tensor:
         """[B, I]: which item comes at each place."""
-        batch, items = item_BI.shape
-        stored_BI = self._range(items).expand(batch, -1)
+        batch, items = keep_BI.shape
         if order is Order.STORED:
-            return stored_BI
-        if order is Order.SHUFFLED:
-            key_BI = torch.rand(batch, items, device=self.device)
-        else:
-            table_BI = self._item_table_I[item_BI]
-            is_table_BI = self._item_kind_I[item_BI] == TABLE_KIND
-            within_BI = (stored_BI + 1).double() / (items + 1)
-            rank_BI = table_BI.double()
-            if order is Order.GROUPED_SHUFFLED:
-                within_BI = torch.rand(batch, items, device=self.device, dtype=torch.float64).clamp_min(1e-9)
-                rank_BI = torch.rand(batch, items, device=self.device).argsort(1).gather(1, table_BI).double()
-            key_BI = rank_BI + torch.where(is_table_BI, 0.0, within_BI)
+            return self._range(items).expand(batch, -1)
+        key_BI = torch.rand(batch, items, device=self.device)
         return key_BI.masked_fill(~keep_BI, torch.inf).argsort(dim=1, stable=True)
 
     def _anchors(self, example_B: Tensor, values: dict[str, Tensor], items: int) -> Tensor:
@@ -240,7 +225,7 @@ class Corpus:
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Token ids, which are real, and the word slot of each; [B, K, T]."""
         a = self._arrays
-        ordered_BI = self._order(item_BI, item_keep_BI, order)
+        ordered_BI = self._order(item_keep_BI, order)
         item_BI, anchor_BI = item_BI.gather(1, ordered_BI), anchor_BI.gather(1, ordered_BI)
         name_BI = self._item_length_I[item_BI]
         said_BI = a["value_tokens.start"][anchor_BI.clamp_min(0)]

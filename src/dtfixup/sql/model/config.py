@@ -32,7 +32,7 @@ class SqlSpConfig:
     mu: MuChoice = MuChoice.MAX
     """Input norm that DT-Fixup takes for mu; the paper takes the maximum."""
     order: Order = Order.SHUFFLED
-    """Order of schema items in training; they are read as stored, or grouped, otherwise."""
+    """Order of schema items in training; otherwise they are read as stored."""
     splits: str = "train"
     """Splits to train on, separated by commas."""
     synthetic: float = 0.0
@@ -45,11 +45,6 @@ class SqlSpConfig:
     def __post_init__(self) -> None:
         if min(self.encoder_factor, self.hold_out, self.synthetic) < 0:
             raise ConfigError("encoder_factor, hold_out and synthetic cannot be negative")
-
-    @property
-    def reading_order(self) -> Order:
-        """The order for use: that of training, without chance."""
-        return {Order.SHUFFLED: Order.STORED, Order.GROUPED_SHUFFLED: Order.GROUPED}.get(self.order, self.order)
 
 
 def paper() -> SqlSpConfig:

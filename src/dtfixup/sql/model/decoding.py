@@ -14,7 +14,7 @@ from dtfixup.fixup.norms import evaluation_mode
 from dtfixup.sql.evaluation.evaluate import judge
 from dtfixup.sql.evaluation.exact_match import Hardness
 from dtfixup.sql.grammar.transitions import STEP_LIMIT
-from dtfixup.sql.model.batches import Corpus, Order
+from dtfixup.sql.model.batches import Corpus
 from dtfixup.sql.model.model import SqlSpModel
 from dtfixup.sql.model.predictions import Prediction, literals_of, predictions_of
 from dtfixup.sql.model.prepared import Array, Prepared
@@ -35,7 +35,6 @@ def search_all(
     model: SqlSpModel,
     corpus: Corpus,
     examples: Array,
-    order: Order,
     *,
     beam: int,
     batch_size: int = 128,
@@ -55,7 +54,7 @@ def search_all(
             places = by_size[start : start + batch_size]
             chosen = examples[places]
             shape = replace(rounded(corpus.shape_of(chosen)), steps=1)
-            batch = corpus.assemble(torch.from_numpy(chosen).to(corpus.device), shape, order)
+            batch = corpus.assemble(torch.from_numpy(chosen).to(corpus.device), shape)
             for place, hypotheses in zip(places, search(batch), strict=True):
                 found[place] = hypotheses
     return found
@@ -66,13 +65,12 @@ def decode(
     corpus: Corpus,
     prepared: Prepared,
     examples: Array,
-    order: Order,
     *,
     beam: int,
     progress: bool = False,
 ) -> list[list[Prediction]]:
     """Queries for every example, best first, as Spider's script reads them."""
-    found = search_all(model, corpus, examples, order, beam=beam, progress=progress)
+    found = search_all(model, corpus, examples, beam=beam, progress=progress)
     return [
         predictions_of(hypotheses, literals_of(prepared, example), prepared.schema_of(example))
         for example, hypotheses in zip(examples.tolist(), found, strict=True)

@@ -8,7 +8,10 @@ a BiLSTM over the states of their words: mean state + final state. A question th
 mean of its states. Legend: as in `model/batches.py` and `decoder.py`; A width of the encoder, Q = W + I J word slots.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -30,6 +33,8 @@ SOURCES = 16
 class ModelConfig:
     """Shape of SQL-SP; sizes are the paper's, dropout is the bundled encoder's."""
 
+    REMOVED: ClassVar[Mapping[str, Any]] = MappingProxyType({"added_limit": 0.0})
+
     layers: int = 24
     """Number of new layers, N."""
     strategy: str = "dt-fixup"
@@ -44,8 +49,6 @@ class ModelConfig:
     """Dropout on the stack's input."""
     stream_limit: float = 0.0
     """Largest norm of a vector between two new layers, as a multiple of mu; 0 sets no limit."""
-    added_limit: float = 0.0
-    """The longest vector that a new layer may add, as a multiple of mu; 0 sets no limit."""
     kernel: Kernel = Kernel.AUTO
     """Implementation of relation attention and of the decoder's recurrence; all give the same result."""
     anchors: bool = True
@@ -81,7 +84,6 @@ class SqlSpModel(nn.Module):
                 relations=len(Relation),
                 input_dropout=config.input_dropout,
                 stream_limit=config.stream_limit,
-                added_limit=config.added_limit,
                 kernel=config.kernel,
             ),
             config.strategy,

@@ -21,7 +21,6 @@ from dtfixup.errors import CheckpointError
 from dtfixup.sql.grammar.rules import VALUE_KINDS, ColumnKind, sql_grammar
 from dtfixup.sql.linking.relations import Relation
 from dtfixup.sql.model.batches import Order
-from dtfixup.sql.model.config import SqlSpConfig
 from dtfixup.sql.model.model import ModelConfig, SqlSpModel
 from dtfixup.training.config import from_json
 from dtfixup.weights.tensors import read_content
@@ -37,7 +36,6 @@ class TrainedModel:
 
     model: SqlSpModel
     encoder: str
-    order: Order
     content: dict[str, Any]
     """What the file says of itself: configuration, data, evaluation."""
 
@@ -51,7 +49,7 @@ def load_model(
     try:
         settings = content["fingerprint"]
         config = from_json(ModelConfig, settings["model"])
-        order = SqlSpConfig(order=Order(settings["order"])).reading_order
+        Order(settings["order"])  # no other order is known here
         name = settings["encoder"]
     except (KeyError, TypeError, ValueError) as error:
         raise CheckpointError(f"{file} holds no SQL-SP model: {error}") from error
@@ -59,7 +57,7 @@ def load_model(
     with _Undrawn():
         model = SqlSpModel(config, load_reader(name) if encoder is None else encoder)
     load_trained(file, model, model.encoder, settings)
-    return TrainedModel(model.to(device).eval(), name, order, content)
+    return TrainedModel(model.to(device).eval(), name, content)
 
 
 def vocabulary_sha256() -> str:

@@ -62,14 +62,14 @@ class SqlTask(EncoderTask[SqlSpModel, Shape]):
     def encode(self, planned: PlannedBatch[Shape]) -> Tensor:
         example_B = torch.from_numpy(planned.examples).to(self.corpus.device)
         shape = replace(planned.shape, steps=1)
-        return self.model.encode(self.corpus.assemble(example_B, shape, self.config.reading_order))
+        return self.model.encode(self.corpus.assemble(example_B, shape))
 
     def plan_of(self, batch_size: int) -> BatchPlan[Shape]:
         return plan_batches(self.corpus, self.train, batch_size)
 
     def evaluate(self) -> dict[str, float]:
         """Exact match of greedy decoding, in percent."""
-        found = decode(self.model, self.corpus, self.prepared, self.evaluated, self.config.reading_order, beam=1)
+        found = decode(self.model, self.corpus, self.prepared, self.evaluated, beam=1)
         return exact_metrics(self.prepared, self.evaluated, likeliest(found))
 
 

@@ -41,7 +41,7 @@ def train_sql(
     if not done.finished or not fabric.is_global_zero:
         return TaskRun(done, {})
     before = time.monotonic()
-    found = decode(task.model, task.corpus, prepared, task.evaluated, config.reading_order, beam=config.beam)
+    found = decode(task.model, task.corpus, prepared, task.evaluated, beam=config.beam)
     decode_seconds = time.monotonic() - before
     exact = exact_metrics(prepared, task.evaluated, likeliest(found))
     prefix = "held_out" if config.hold_out else "dev"

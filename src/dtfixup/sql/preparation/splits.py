@@ -60,5 +60,5 @@ def answer_split(model: Path, data: Path, split: str, beam: int) -> SplitAnswers
     prepared = open_or_prepare(data, trained.encoder, [split])
     examples = np.asarray(prepared.split(split))
     corpus = corpus_for(trained.model, prepared, device)
-    beams = decode(trained.model, corpus, prepared, examples, trained.order, beam=beam, progress=True)
+    beams = decode(trained.model, corpus, prepared, examples, beam=beam, progress=True)
     return SplitAnswers(prepared, examples.tolist(), beams)
