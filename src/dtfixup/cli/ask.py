@@ -242,9 +242,9 @@ class _Session:
         return run_query(self._database.location, sql, deadline=self._options.deadline, max_rows=self._options.rows)
 
     def note(self, sentence: str) -> None:
-        from dtfixup.sql.linking.view import shown
+        from dtfixup.sql.linking.view import printable
 
-        self._notes.print(escape(shown(sentence)), highlight=False, style="yellow")
+        self._notes.print(escape(printable(sentence)), highlight=False, style="yellow")
 
     def converse(self) -> ExitCode:
         r"""Answer questions until the end of the input or `\q`; an error or Ctrl-C ends a question, not the prompt.
@@ -276,9 +276,9 @@ class _Session:
 
     def _show_question(self, question: str) -> None:
         """A comment of SQL, by which a script tells which question the lines below it answer."""
-        from dtfixup.sql.linking.view import shown
+        from dtfixup.sql.linking.view import printable
 
-        sys.stdout.write(f"-- {shown(question)}\n")
+        sys.stdout.write(f"-- {printable(question)}\n")
         sys.stdout.flush()
 
     def _obey(self, line: str, *, is_person: bool) -> ExitCode:
@@ -339,13 +339,13 @@ def _code_of(answer: "Answer") -> ExitCode:
 
 
 def _tell_error(error: DtFixupError, question: str | None, *, is_json: bool) -> None:
-    from dtfixup.sql.linking.view import shown
+    from dtfixup.sql.linking.view import printable
 
     if is_json:
         _print_json({"question": question, "error": str(error)})
     else:
         told = Console(stderr=True)
-        told.print(f"[bold red]error[/]: {escape(shown(str(error)))}", highlight=False)
+        told.print(f"[bold red]error[/]: {escape(printable(str(error)))}", highlight=False)
 
 
 def _print_json(content: dict[str, Any]) -> None:

@@ -181,6 +181,6 @@ def _ask_command(question: str, database: "OpenedDatabase", options: Sequence[st
 
 
 def _shown(text: str) -> str:
-    from dtfixup.sql.linking.view import shown
+    from dtfixup.sql.linking.view import printable
 
-    return shown(text)
+    return printable(text)

@@ -114,7 +114,7 @@ def _clauses(draw: st.DrawFn) -> tuple[tuple[Join, ...], list[Occurrence]]:
                 conditions = tuple(draw(st.lists(_conditions(placed), min_size=1, max_size=2)))
             elif choice == "inferred":
                 conditions = _JOINER.build([*placed])[-1].conditions if len(set(placed)) == len(placed) else ()
-                conditions = tuple(one for one in conditions if _within(one, placed))
+                conditions = tuple(one for one in conditions if _within(one, placed) and _names(one, placed[-1]))
         joins.append(Join(*placed[-1], conditions))
     needed = draw(st.lists(st.sampled_from(placed), unique=True, max_size=4))
     return tuple(joins), needed
@@ -122,6 +122,11 @@ def _clauses(draw: st.DrawFn) -> tuple[tuple[Join, ...], list[Occurrence]]:
 
 def _within(condition: Condition, placed: Sequence[Occurrence]) -> bool:
     return all((_SCHEMA.columns[column].table, which) in placed for pair in condition for column, which in pair)
+
+
+def _names(condition: Condition, occurrence: Occurrence) -> bool:
+    """Whether a condition is about a table; in text, each stands with the last of its tables."""
+    return any((_SCHEMA.columns[column].table, which) == occurrence for pair in condition for column, which in pair)
 
 
 @st.composite

@@ -14,14 +14,14 @@ from dtfixup.sql.database.schema import ColumnType, Schema, Table, assemble, rea
 from dtfixup.sql.grammar.reader import SqlReader
 from dtfixup.sql.grammar.rules import ValueKind
 from dtfixup.sql.grammar.tree import Literal, Node
-from dtfixup.sql.grammar.writer import Query, SqlWriter
+from dtfixup.sql.grammar.writer import BoundQuery, SqlWriter
 
 _FIXTURES = Path(__file__).parents[1] / "fixtures"
 _SCHEMA = read_tables_json(_FIXTURES / "tables.json")["harbour"]
 _MEGABYTE = 1 << 20
 
 
-def _bound(sql: str) -> Query:
+def _bound(sql: str) -> BoundQuery:
     return SqlWriter(_SCHEMA).write_bound(SqlReader(_SCHEMA).read(sql))
 
 
@@ -81,7 +81,7 @@ def test_what_an_aggregate_is_compared_with() -> None:
 
 def test_another_placeholder() -> None:
     tree = SqlReader(_SCHEMA).read("SELECT name FROM ship WHERE length > 3 LIMIT 2")
-    assert SqlWriter(_SCHEMA).write_bound(tree, lambda position: f"${position}") == Query(
+    assert SqlWriter(_SCHEMA).write_bound(tree, lambda position: f"${position}") == BoundQuery(
         "SELECT name FROM ship WHERE length > $1 LIMIT $2", (3, 2)
     )
 
@@ -360,7 +360,7 @@ def test_a_condition_on_a_lone_table_goes_into_where() -> None:
          "Value is not an order"),
         (Node("Plain", (Node("One", (Node("Column", (12,)),)), Node("Limit", (Node("Column", (12,)),)), None, None)),
          "Limit is not a condition"),
-        (Node("Plain", (Node("One", ()), None, None, None)), "a query that reads no table"),
+        (Node("Plain", (Node("One", ()), None, None, None)), "the query reads no table"),
     ],
 )  # fmt: skip
 def test_what_is_no_query_is_refused(tree: Node, message: str) -> None:

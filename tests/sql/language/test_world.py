@@ -74,5 +74,5 @@ def test_malformed_knowledge_says_where(text: str, message: str) -> None:
 
 def test_other_knowledge_can_be_read() -> None:
     known = read_world('country: {Norway: {said: [Norwegian], codes: ["NO"]}}')
-    assert known.said["norwegian"] == known.codes["NO"]
+    assert known.phrases["norwegian"] == known.codes["NO"]
     assert known != world()

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from dtfixup.sql.ask.answers import Answer
 from dtfixup.sql.ask.opened import OpenedDatabase
 from dtfixup.sql.ask.view import percent
-from dtfixup.sql.linking.view import Mark, shown
+from dtfixup.sql.linking.view import Mark, printable
 from dtfixup.web.page.answer_marks import choices, laid_out, notes, pieces, shares
 from tests.sql.asked import tiny_parser
 from tests.web.shops import make_shop
@@ -37,7 +37,7 @@ def test_words_are_marked_by_what_they_say(opened: OpenedDatabase) -> None:
 )
 def test_the_pieces_are_the_question(question: str, opened: OpenedDatabase) -> None:
     answer = ask(question, opened)
-    assert "".join(text for text, _ in pieces(answer)) == shown(answer.question)
+    assert "".join(text for text, _ in pieces(answer)) == printable(answer.question)
     assert all(text for text, _ in pieces(answer))
 
 

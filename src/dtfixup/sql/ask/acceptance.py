@@ -36,7 +36,7 @@ from dtfixup.sql.evaluation.failures import Failure, count_failures, failures_of
 from dtfixup.sql.evaluation.neutral import judge_any
 from dtfixup.sql.execution.guarded import open_guarded
 from dtfixup.sql.execution.workers import Lost, run_supervised
-from dtfixup.sql.linking.view import shown
+from dtfixup.sql.linking.view import printable
 from dtfixup.weights.tensors import read_content
 from dtfixup.weights.trained import weights_file
 
@@ -320,8 +320,8 @@ def show_acceptance(found: Acceptance, console: Console, *, failures: int = 0) -
     for each in [each for each in found.judged if not each.right][:failures]:
         predicted = each.reply.sql or "no query"
         for line in (each.example.question, f"  wanted {each.example.query}", f"  got    {predicted}"):
-            console.print(shown(line), markup=False, highlight=False, soft_wrap=True)
+            console.print(printable(line), markup=False, highlight=False, soft_wrap=True)
     for each in found.failed:
         told = f"does not run: {each.example.question}: {each.reply.error}"
-        console.print(shown(told), markup=False, highlight=False, soft_wrap=True)
+        console.print(printable(told), markup=False, highlight=False, soft_wrap=True)
     console.print(found.line, markup=False, highlight=False, soft_wrap=True)

@@ -20,7 +20,7 @@ from dtfixup.sql.ask.view import remark, rows_table, sql_view
 from dtfixup.sql.database.dataset import open_dataset
 from dtfixup.sql.database.sample import sample_folder
 from dtfixup.sql.execution.run import run_query
-from dtfixup.sql.linking.view import shown
+from dtfixup.sql.linking.view import printable
 
 QUESTIONS = (
     ("film_festival", "Which films in French are longer than 100 minutes? Show the title and the runtime."),
@@ -59,7 +59,7 @@ def _show_answer(parser: TextToSql, database: OpenedDatabase, name: str, questio
     answer = parser.ask(question, database)
     console.print(Text.assemble((question, "bold"), (f"  {name}, {1000 * answer.timing.total:.0f} ms", "dim")))
     if (sentence := remark(answer, parser.sure_above, list_follows=False)) is not None:
-        console.print(Padding(Text(shown(sentence), "yellow"), (0, 0, 0, 2)))
+        console.print(Padding(Text(printable(sentence), "yellow"), (0, 0, 0, 2)))
     if answer.sql is None:
         return
     console.print(Padding(sql_view(answer.sql), (0, 0, 0, 2)))
@@ -67,4 +67,4 @@ def _show_answer(parser: TextToSql, database: OpenedDatabase, name: str, questio
         rows = run_query(database.location, answer.sql, deadline=_DEADLINE, max_rows=_ROWS)
         console.print(Padding(rows_table(rows), _INDENT))
     except GuardError as error:
-        console.print(Padding(Text(shown(str(error)), "red"), _INDENT))
+        console.print(Padding(Text(printable(str(error)), "red"), _INDENT))

@@ -20,7 +20,7 @@ from dtfixup.sql.ask.answers import Answer, Verdict
 from dtfixup.sql.database.schema import Schema
 from dtfixup.sql.execution.guard import Rows
 from dtfixup.sql.grammar.tree import Child, Literal, Node
-from dtfixup.sql.linking.view import shown
+from dtfixup.sql.linking.view import printable
 
 _MOST_TABLES = 12
 _KINDS = (
@@ -82,13 +82,13 @@ def alternatives_table(answer: Answer, sure_above: float) -> Table:
     table.add_column("probability", justify="right")
     table.add_column("query", overflow="fold")
     for number, each in enumerate(answer.alternatives, start=1):
-        table.add_row(str(number), percent(each.probability, sure_above), Text(shown(each.sql)))
+        table.add_row(str(number), percent(each.probability, sure_above), Text(printable(each.sql)))
     return table
 
 
 def sql_view(sql: str) -> Syntax:
     """A query for a terminal, light or dark."""
-    return Syntax(shown(sql), "sql", theme=_SQL_THEME, word_wrap=True, background_color="default")
+    return Syntax(printable(sql), "sql", theme=_SQL_THEME, word_wrap=True, background_color="default")
 
 
 def tree_view(node: Node, schema: Schema) -> Tree:
@@ -112,9 +112,9 @@ def _leaf(child: Child, schema: Schema) -> Text:
         case Node(rule):
             return Text(rule)
         case Literal(text):
-            return Text(repr(shown(text)), "magenta")
+            return Text(repr(printable(text)), "magenta")
         case int():
-            return Text(shown(schema.qualified(child)), "green")
+            return Text(printable(schema.qualified(child)), "green")
     return Text("")
 
 
@@ -123,7 +123,7 @@ def rows_table(rows: Rows) -> Table:
     table = Table(caption=_count(rows), caption_justify="left")
     for place, name in enumerate(rows.columns):
         kind = _kind([row[place] for row in rows.rows])
-        header = Text.assemble(shown(name), ("\n" + kind, "dim"))
+        header = Text.assemble(printable(name), ("\n" + kind, "dim"))
         table.add_column(header, justify="right" if kind in ("integer", "number") else "left", overflow="fold")
     for row in rows.rows:
         table.add_row(*(_cell(value) for value in row))
@@ -151,7 +151,7 @@ def _cell(value: Any) -> Text:
         return Text("NULL", "dim italic")
     if isinstance(value, bytes | bytearray | memoryview):
         return Text(f"{len(bytes(value)):,} bytes", "dim")
-    return Text(shown(str(value)))
+    return Text(printable(str(value)))
 
 
 def rows_content(rows: Rows) -> dict[str, Any]:

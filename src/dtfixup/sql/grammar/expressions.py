@@ -1,7 +1,7 @@
-"""Conditions and expressions: sqlglot's nodes → rules of the grammar. A part of `grammar/reader.py`.
+"""Conditions and expressions: sqlglot's nodes to rules of the grammar. A part of `reader.py`.
 
-In: an expression, and the tables its columns may come from. Out: its node, or an error that names what is not in the
-grammar.
+In: an expression, and the tables its columns may come from. Out: its node, or an error that names what the grammar
+lacks.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from dtfixup.sql.grammar.rules import ValueKind
 from dtfixup.sql.grammar.tree import MAX_DIGITS, PLAIN_NUMBER, Literal, Node, Occurrence, Reference, refer
 
 STAR = -1
-"""Stands for `*` until it is known which table's `*` it is."""
+"""A `*` whose table is not yet known."""
 _AGGREGATES: dict[type[exp.Expr], str] = {
     exp.Count: "Count",
     exp.Max: "Max",
@@ -38,7 +38,7 @@ _NEGATIONS = {"Like": "NotLike", "In": "NotIn", "OneOf": "NoneOf", "IsNull": "No
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The tables of one query, by the name its columns use."""
+    """The tables of one query, each with the name that its columns use."""
 
     names: tuple[str, ...]
     tables: tuple[Occurrence, ...]
@@ -48,7 +48,7 @@ class ExpressionReader:
     """Reads expressions over one schema; nested queries go to `read_column`, which reads a query of one column."""
 
     def __init__(self, schema: Schema, read_column: Callable[[exp.Expr], Node], *, quotes_strings: bool) -> None:
-        """`quotes_strings` says whether the dialect takes "x" for a string where no column is called x."""
+        """`quotes_strings`: whether "x" is a string in the dialect if no column has the name x."""
         self._schema = schema
         self._quotes_strings = quotes_strings
         self._read_column = read_column
@@ -162,7 +162,7 @@ class ExpressionReader:
         return Node("Apply", (Node(f"Of{name}"), Node("OfDistinct") if distinct else None, inner))
 
     def _literal(self, value: exp.Expr, scope: Scope) -> Literal | None:
-        """The literal that an expression is, or None where it is something else."""
+        """The literal of an expression; None if it is not one."""
         if isinstance(value, exp.Literal):
             return (
                 Literal(value.name, ValueKind.TEXT)
@@ -179,15 +179,15 @@ class ExpressionReader:
         return None
 
     def column(self, column: exp.Expr, scope: Scope) -> Reference | None:
-        """The column and occurrence meant; None for a double-quoted string."""
+        """The column and occurrence that a name refers to; None for a double-quoted string."""
         if not isinstance(column, exp.Column) or isinstance(column.this, exp.Star):
             raise SqlError(f"{column.sql()} is not a column")
         if column.table:
             qualifier = column.table.lower()
             for name, (table, which) in zip(scope.names, scope.tables, strict=True):
-                found = self._schema.find_column(table, column.name) if name == qualifier else None
-                if found is not None:
-                    return found, which
+                index = self._schema.find_column(table, column.name) if name == qualifier else None
+                if index is not None:
+                    return index, which
             raise SqlError(f"there is no column {column.sql()} in this query's tables")
         reference = self.find(column.name, scope)
         if reference is None and not (self._quotes_strings and column.this.args.get("quoted")):
@@ -220,7 +220,7 @@ def _negated(node: Node) -> Node:
 
 
 def _plain(number: str) -> str:
-    """A number without exponent, leading zeros or a dot at its end."""
+    """A number without exponent, leading zeros or final dot."""
     if PLAIN_NUMBER.fullmatch(number):
         return number
     try:

@@ -1,8 +1,8 @@
-"""Which tables a query reads and how they are joined, inferred from the columns it uses.
+"""Infer which tables a query reads and how they are joined.
 
-In: the tables its columns need, and what the tree says of its FROM clause (rules of `source` in `grammar.txt`). Out:
-the tables in order with their join conditions. Tables are connected over foreign keys, nearest first; where a schema
-declares no key between tables, columns of the same name and type that are a key on one side connect them.
+In: the tables of a query's columns, and the rules of `source` in its tree. Out: the tables in order with their join
+conditions. Foreign keys connect tables, nearest first; where a schema declares no key between two tables, columns of
+the same name and type that are a key on one side connect them.
 """
 
 import heapq
@@ -16,12 +16,12 @@ from dtfixup.sql.database.schema import Schema
 from dtfixup.sql.grammar.tree import OCCURRENCES, Node, Occurrence, Reference
 
 Condition: TypeAlias = tuple[tuple[Reference, Reference], ...]
-"""Pairs of which one must be equal; nearly always a single pair."""
+"""Pairs of columns, at least one of them equal; nearly always a single pair."""
 
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """A table in a FROM clause, and the conditions that tie it to those before it."""
+    """A table in a FROM clause, and the conditions that join it to the tables before it."""
 
     table: int
     occurrence: int
@@ -30,7 +30,7 @@ class Join:
 
 @dataclass(frozen=True, slots=True)
 class _Edge:
-    """A way from one table to another: columns equal pair by pair."""
+    """A join from one table to another over pairs of equal columns."""
 
     target: int
     pairs: tuple[tuple[int, int], ...]
@@ -38,8 +38,8 @@ class _Edge:
 
 
 _DECLARED, _SAME_KEY, _SAME_NAME = 1.0, 1.5, 40.0
-"""What a step costs: over a declared key; over a key's name in another table; over any name that two tables share,
-which is for where nothing else leads: two people born in one year have nothing to do with each other."""
+"""The cost of a join: over a declared key; over the name of a key in another table; over any other shared name, as a
+last resort: people born in the same year are unrelated."""
 
 
 class Joiner:
@@ -47,7 +47,7 @@ class Joiner:
 
     def __init__(self, schema: Schema) -> None:
         self.schema = schema
-        self._edges: list[list[_Edge]] = [[] for _ in schema.tables]
+        self.edges: list[list[_Edge]] = [[] for _ in schema.tables]
         declared = {(key.columns, key.referred) for key in schema.foreign_keys}
         for columns, referred in sorted(declared, key=lambda key: (key[0], key[1])):
             self._connect(tuple(zip(columns, referred, strict=True)), _DECLARED)
@@ -56,12 +56,12 @@ class Joiner:
 
     def _connect(self, pairs: tuple[tuple[int, int], ...], cost: float) -> None:
         source, target = (self.schema.columns[column].table for column in pairs[0])
-        self._edges[source].append(_Edge(target, pairs, cost))
+        self.edges[source].append(_Edge(target, pairs, cost))
         if source != target:
-            self._edges[target].append(_Edge(source, tuple((b, a) for a, b in pairs), cost))
+            self.edges[target].append(_Edge(source, tuple((b, a) for a, b in pairs), cost))
 
     def _same_names(self, declared: set[tuple[int, int]]) -> Iterable[tuple[tuple[int, int], float]]:
-        """Columns of one name and type in two tables: foreign keys that nobody declared, if one of them is a key."""
+        """Pairs of columns with the same name and type in two tables; if one is a key, an undeclared foreign key."""
         schema = self.schema
         keys = {key[0] for key in schema.primary_keys if len(key) == 1}
         by_name: dict[tuple[str, str], list[int]] = {}
@@ -76,7 +76,7 @@ class Joiner:
                     yield (first, second), _SAME_KEY if first in keys or second in keys else _SAME_NAME
 
     def build(self, needed: Sequence[Occurrence], source: Node | None = None) -> tuple[Join, ...]:
-        """The FROM clause for the tables that columns need, following what `source` says."""
+        """The FROM clause of the needed tables, built as `source` prescribes."""
         clause = _Clause(self)
         while source is not None:
             following = source.children[-1]
@@ -86,7 +86,7 @@ class Joiner:
         return clause.joins()
 
     def path(self, placed: Sequence[Occurrence], target: int) -> list[tuple[int, _Edge]]:
-        """The cheapest way from the placed tables to a table: (index of the placed start or -1, edge) steps."""
+        """The cheapest path from the placed tables to a table, as (index of the placed start or -1, edge) steps."""
         queue: list[tuple[float, int, int, int, tuple[_Edge, ...]]] = []
         ticket = 0
         for index, (table, _) in enumerate(placed):
@@ -100,7 +100,7 @@ class Joiner:
             if steps and table in reached:
                 continue
             reached.add(table)
-            for edge in self._edges[table]:
+            for edge in self.edges[table]:
                 if edge.target == target or edge.target not in reached:
                     heapq.heappush(queue, (cost + edge.cost, ticket, index, edge.target, (*steps, edge)))
                     ticket += 1
@@ -117,14 +117,14 @@ class _Clause:
         self._last: Occurrence | None = None
 
     def joins(self) -> tuple[Join, ...]:
-        """The clause; a condition on the first table alone goes to the second, where SQL has a place for it."""
+        """The clause; a condition on the first table alone moves to the second, which has an ON."""
         if len(self._placed) > 1:
             self._conditions[self._placed[1]][:0] = self._conditions[self._placed[0]]
             self._conditions[self._placed[0]] = []
         return tuple(Join(table, which, tuple(self._conditions[table, which])) for table, which in self._placed)
 
     def follow(self, hint: Node) -> None:
-        """Do what one rule of `source` says."""
+        """Apply one rule of `source`."""
         match hint:
             case Node("Through", (int() as star, _)):
                 self._reach(self._next(self._table(star)))
@@ -143,7 +143,7 @@ class _Clause:
                 raise SqlError(f"{hint} is not a rule of a FROM clause")
 
     def complete(self, needed: Sequence[Occurrence]) -> None:
-        """Bring in the tables that are still missing, nearest first."""
+        """Add the missing tables, nearest first."""
         missing = [occurrence for occurrence in needed if occurrence not in self._placed]
         if not self._placed and missing:
             self._place(missing.pop(0))
@@ -158,7 +158,7 @@ class _Clause:
         self._walk(self._joiner.path(self._placed, occurrence[0]), occurrence)
 
     def _walk(self, path: list[tuple[int, _Edge]], goal: Occurrence) -> None:
-        """Place the tables along a path; without one the goal is placed with no condition."""
+        """Place the tables along a path; without a path, place the goal without a condition."""
         if not path:
             self._place(goal)
             return
@@ -172,12 +172,13 @@ class _Clause:
             here = there
 
     def _unused(self, here: Occurrence, there: Occurrence, edge: _Edge) -> _Edge:
-        """A second occurrence is joined by the next key, where there is one: departure, then arrival."""
-        ways = [way for way in self._joiner._edges[here[0]] if way.target == edge.target and way.cost == edge.cost]
-        return ways[min(there[1], len(ways)) - 1] if there[1] > 1 else edge
+        """The edge of a second occurrence: the next key, if there is one, such as arrival after departure."""
+        edges = self._joiner.edges[here[0]]
+        alike = [other for other in edges if other.target == edge.target and other.cost == edge.cost]
+        return alike[min(there[1], len(alike)) - 1] if there[1] > 1 else edge
 
     def _place_pair(self, pair: tuple[Reference, Reference]) -> Occurrence:
-        """Place the tables of a condition that are missing; the later of the two is where it stands."""
+        """Place the missing tables of a condition; returns the later of the two, which takes the condition."""
         tables = [self._occurrence(reference) for reference in pair]
         for occurrence in tables:
             if occurrence not in self._placed:
@@ -199,7 +200,7 @@ class _Clause:
 
 
 def reference_of(node: Node) -> Reference:
-    """The column and occurrence that a `reference` node means."""
+    """The column and occurrence of a `reference` node."""
     column = node.children[0]
     if node.rule not in OCCURRENCES or not isinstance(column, int):
         raise SqlError(f"{node} does not refer to a column")

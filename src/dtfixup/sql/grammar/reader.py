@@ -1,7 +1,7 @@
-"""SQL text → tree. sqlglot parses; what the grammar cannot say is refused by name.
+"""SQL text to trees. sqlglot parses; an error names what is not in the grammar.
 
-In: a query in a dialect sqlglot knows, and the schema. Out: a tree of `grammar.txt`'s rules. Aliases are resolved and
-forgotten, `*` becomes the `*` of one of the query's tables, and the FROM clause is left to `joins.py` where it can be.
+In: a query in a dialect of sqlglot, and the schema. Out: a tree of `grammar.txt`'s rules. Aliases are resolved, `*`
+becomes the `*` of one of the query's tables, and the tree says of the FROM clause only what `joins.py` cannot infer.
 """
 
 import re
@@ -38,12 +38,12 @@ class SqlReader:
         """The tree of one query."""
         try:
             check_depth(sql)
-            found = [statement for statement in sqlglot.parse(sql, read=self.dialect) if statement is not None]
-            if len(found) != 1:
-                raise SqlError(f"expected one query, found {len(found)}")
-            tree = self._statement(found[0], nested=False)
+            statements = [statement for statement in sqlglot.parse(sql, read=self.dialect) if statement is not None]
+            if len(statements) != 1:
+                raise SqlError(f"expected one query, found {len(statements)}")
+            tree = self._statement(statements[0], nested=False)
             if depth_of(tree) > _MAX_DEPTH:
-                raise SqlError(f"it nests or lists more than {_MAX_DEPTH} things")
+                raise SqlError(f"it nests or lists more than {_MAX_DEPTH} items")
             return tree
         except RecursionError:
             raise SqlError(f"it is nested too deeply to be parsed: {sql}") from None
@@ -66,7 +66,7 @@ class SqlReader:
         return self._select(query, member=False, nested=nested)
 
     def _nested_column(self, query: exp.Expr) -> Node:
-        """A query of one column inside another query."""
+        """The tree of a nested query, which must return one column."""
         statement = self._statement(query, nested=True)
         if self._width(statement) != 1:
             raise SqlError("a query after IN or in a comparison must return one column")
@@ -74,7 +74,7 @@ class SqlReader:
 
     def _set_operation(self, query: exp.SetOperation, *, nested: bool) -> Node:
         left, right = query.this, query.expression
-        if isinstance(left, exp.Subquery):  # sqlglot's way to keep SQLite's order of operations, from left to right
+        if isinstance(left, exp.Subquery):  # how sqlglot keeps SQLite's left-to-right order
             left = left.this
         if isinstance(left, exp.SetOperation):
             _check_set_operation(left)
@@ -95,7 +95,7 @@ class SqlReader:
         return self._select(query, member=True, nested=nested)
 
     def _whole_rows(self, query: exp.SetOperation, *, nested: bool) -> Node | None:
-        """`SELECT * FROM s WHERE a UNION SELECT * FROM s WHERE b`, or None where it is another set operation."""
+        """The tree of `SELECT * FROM s WHERE a UNION SELECT * FROM s WHERE b`; None for other set operations."""
         sides = [side for side in (query.left, query.right) if isinstance(side, exp.Select)]
         plain = {"expressions", "from_", "joins", "where", "kind"}
         for side in sides:
@@ -142,7 +142,7 @@ class SqlReader:
             kept = None if having is None else self._expressions.condition(having.this, scope)
             children = (select, where, keys, kept) if member else (select, where, keys, kept, order)
             node = Node("GroupedMember" if member else "Grouped", (*children, None))
-        return self._place_stars(node, joins, ordered=nested or has_star)  # the order of tables is that of columns
+        return self._place_stars(node, joins, ordered=nested or has_star)  # the order of tables is the order of columns
 
     def _count_rows(self, query: exp.Select, inner: exp.Subquery) -> Node:
         clauses = {name for name, value in query.args.items() if value} - {"expressions", "from_", "kind"}
@@ -152,7 +152,7 @@ class SqlReader:
         return Node("CountRows", (self._statement(inner.this, nested=True),))
 
     def _place_stars(self, node: Node, joins: tuple[Join, ...], *, ordered: bool) -> Node:
-        """Choose the table of each `*`, and say of the FROM clause what cannot be inferred."""
+        """Choose the table of each `*`, and add a `source` if the FROM clause cannot be inferred."""
         choices = [_with_star(node, self.schema.stars[table]) for table in self._star_tables(node, joins)]
         for choice in choices:
             if infers(self.joiner, joins, occurrences(choice, self.schema), ordered=ordered):
@@ -162,7 +162,7 @@ class SqlReader:
         return Node(chosen.rule, (*chosen.children[:-1], source))
 
     def _star_tables(self, node: Node, joins: tuple[Join, ...]) -> list[int]:
-        """Tables for `*`, best first: one that no column names, then one whose rows are the join's rows."""
+        """Tables for `*`, best first: one without a named column, then one whose rows are the rows of the join."""
         tables = list(dict.fromkeys(join.table for join in joins))
         if not any(STAR in part.children for part in nodes(node)):
             return tables[:1]
@@ -224,8 +224,8 @@ class SqlReader:
             pairs = []
             for equal in flat(part, exp.Or):
                 sides = (equal.this, equal.expression) if isinstance(equal, exp.EQ) else ()
-                found = [self._expressions.column(side, scope) for side in sides if isinstance(side, exp.Column)]
-                match found:
+                references = [self._expressions.column(side, scope) for side in sides if isinstance(side, exp.Column)]
+                match references:
                     case [(int(), int()) as left, (int(), int()) as right]:
                         pairs.append((left, right))
                     case _:
@@ -295,7 +295,7 @@ class SqlReader:
         return Node("Sorted", (node, None if count is None else Node("Limit", (count,))))
 
     def _width(self, node: Node) -> int:
-        """How many columns a query returns; 0 where it returns whole rows."""
+        """The number of columns that a query returns; 0 for whole rows."""
         if node.rule == "CountRows":
             return 1
         first = node.children[0]
@@ -310,7 +310,7 @@ class SqlReader:
 
 
 def check_depth(sql: str) -> None:
-    """Refuse nesting that a recursive parser could not survive; what stands in quotes does not count."""
+    """Refuse parentheses nested too deeply for a recursive parser; those in quotes do not count."""
     depth = 0
     for character in _QUOTED.sub("", sql):
         depth += (character == "(") - (character == ")")
@@ -319,7 +319,7 @@ def check_depth(sql: str) -> None:
 
 
 def depth_of(tree: Node) -> int:
-    """How deep a tree is; not by recursion, which is what depth endangers."""
+    """The depth of a tree, without recursion, which a deep tree would exhaust."""
     deepest, level = 0, [tree]
     while level:
         deepest += 1
@@ -340,7 +340,7 @@ def _items(select: Node) -> tuple[Child, ...]:
 
 
 def _unaliased(key: exp.Expr, query: exp.Select) -> exp.Expr:
-    """ORDER BY x means the selected expression called x before a column of that name."""
+    """In ORDER BY, an alias of the select list comes before a column of the same name."""
     if isinstance(key, exp.Column) and not key.table:
         for item in query.expressions:
             if isinstance(item, exp.Alias) and item.alias.lower() == key.name.lower():
@@ -349,7 +349,7 @@ def _unaliased(key: exp.Expr, query: exp.Select) -> exp.Expr:
 
 
 def _with_star(node: Node, star: int) -> Node:
-    """The node with every open `*` of its own query settled; nested queries settled theirs before."""
+    """The node with every open `*` replaced; nested queries have none left."""
     children: list[Child] = []
     for child in node.children:
         if isinstance(child, Node):

@@ -1,8 +1,8 @@
-"""The grammar of queries, read from `grammar.txt`, as tables that need no code to follow.
+"""The grammar of queries, read from `grammar.txt` into tables.
 
-In: the text of the grammar. Out: `Grammar`: its rules, its states, and for each state which rules, kinds of columns
-and kinds of values are legal next, as boolean tables. A state is a symbol with its attributes, and whether it may be
-left out; so the masks of a batch of states are one gather, whatever the states are.
+In: the text of the grammar. Out: `Grammar`: its rules, its states, and for each state the rules, kinds of columns and
+kinds of values that are legal next, as boolean tables. A state is a symbol with its attributes and whether it may be
+left out, so one gather gives the masks of a batch of states.
 """
 
 import re
@@ -22,7 +22,7 @@ REDUCE = 0
 
 
 class Choice(IntEnum):
-    """What is chosen in a state."""
+    """What an action chooses in a state."""
 
     RULE = 0
     COLUMN = 1
@@ -30,7 +30,7 @@ class Choice(IntEnum):
 
 
 class ColumnKind(IntEnum):
-    """Columns as the grammar tells them apart; `WORDS` is text whose stored values are not numbers."""
+    """The kinds of columns in the grammar; `WORDS` is text whose stored values are not numbers."""
 
     STAR = 0
     NUMBER = 1
@@ -42,27 +42,27 @@ class ColumnKind(IntEnum):
 
 
 class ValueKind(StrEnum):
-    """What a literal is."""
+    """The kinds of literals."""
 
     TEXT = "text"
     NUMBER = "number"
     TIME = "time"
     COUNT = "count"
-    """A number that is whole and not negative, where the grammar asks for one; `kind_index` tells."""
+    """A whole number that is not negative; `kind_index` recognises it."""
 
 
 VALUE_KINDS = tuple(ValueKind)
 
 
 def kind_index(kind: ValueKind, text: str) -> int:
-    """The index in `VALUE_KINDS` of a literal, numbers that count told from others."""
-    counts = kind is ValueKind.NUMBER and text.isascii() and text.isdigit()
-    return VALUE_KINDS.index(ValueKind.COUNT if counts else kind)
+    """The index of a literal's kind in `VALUE_KINDS`; whole numbers that are not negative are `COUNT`."""
+    is_count = kind is ValueKind.NUMBER and text.isascii() and text.isdigit()
+    return VALUE_KINDS.index(ValueKind.COUNT if is_count else kind)
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """A place in a tree: the symbol that stands there, and whether it may be left out."""
+    """An open position in a tree: its symbol, and whether it may be left out."""
 
     symbol: str
     optional: bool
@@ -85,11 +85,11 @@ class Grammar:
     states: tuple[State, ...]
     start: int
     rules_SR: NDArray[np.bool_]
-    """Which rules may stand in a state; `REDUCE` where it may be left out."""
+    """Which rules are legal in a state; `REDUCE` if it may be left out."""
     columns_SK: NDArray[np.bool_]
-    """Which kinds of columns may be chosen, by `ColumnKind`."""
+    """Which kinds of columns are legal, by `ColumnKind`."""
     values_SK: NDArray[np.bool_]
-    """Which kinds of values may be chosen, in the order of `VALUE_KINDS`."""
+    """Which kinds of values are legal, in the order of `VALUE_KINDS`."""
     children_SRC: NDArray[np.int16]
     """The states that a rule opens in a state, first to last; -1 pads."""
 
@@ -113,7 +113,7 @@ class Grammar:
 
     @cached_property
     def child_counts(self) -> tuple[int, ...]:
-        """Per rule, how many children it has; the same in every state."""
+        """The number of children of each rule, which is the same in every state."""
         return tuple(int((self.children_SRC[:, rule] >= 0).sum(-1).max()) for rule in range(len(self.rules)))
 
     def children(self, state: int, rule: int) -> tuple[int, ...]:
@@ -121,9 +121,9 @@ class Grammar:
         return tuple(int(child) for child in self.children_SRC[state, rule] if child >= 0)
 
     def costs(self, kinds: NDArray[np.bool_] | None = None) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """The fewest actions that finish a state, and those after a rule in a state; `UNREACHABLE` where none do.
+        """The fewest actions that finish a state, and that follow a rule in a state; `UNREACHABLE` if none can.
 
-        `kinds` says which `ColumnKind`s the schema has: without columns of measure, `Sum` cannot be finished.
+        `kinds` marks the `ColumnKind`s of the schema: without columns to add up, `Sum` cannot be finished.
         """
         present = np.ones(len(ColumnKind), bool) if kinds is None else kinds
         cost_S = np.full(len(self.states), UNREACHABLE, np.int32)
@@ -132,7 +132,7 @@ class Grammar:
         )
         cost_S[leaf] = 1
         while True:
-            padded = np.append(cost_S, 0)  # index -1 pads with nothing to do
+            padded = np.append(cost_S, 0)  # index -1 is padding and costs nothing
             after_SR = np.minimum(padded[self.children_SRC].sum(-1), UNREACHABLE).astype(np.int32)
             after_SR[~self.rules_SR] = UNREACHABLE
             ruled = np.minimum(after_SR.min(-1) + 1, UNREACHABLE)
@@ -150,12 +150,12 @@ _HEADER = re.compile(r"(\w+)(?:\[([\w,]+)\])?:\s*(.*)$")
 
 @lru_cache(maxsize=1)
 def sql_grammar() -> Grammar:
-    """The grammar of queries that comes with the package."""
+    """The bundled grammar of queries, read once."""
     return read_grammar((files("dtfixup.sql.grammar") / "grammar.txt").read_text(encoding="utf-8"))
 
 
 def read_grammar(text: str) -> Grammar:
-    """Read a grammar in the form that the head of `grammar.txt` explains."""
+    """Read a grammar in the form that the head of `grammar.txt` describes."""
     attributes: dict[str, list[str]] = {}
     symbols: dict[str, dict[str, list[str]]] = {}
     accepts: dict[str, list[str]] = {}
@@ -187,7 +187,7 @@ def _lines(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _instances(name: str, bracket: str | None, attributes: Mapping[str, list[str]]) -> list[tuple[str, dict[str, str]]]:
-    """`(symbol with its attribute, what the attribute's name stands for)` of a header."""
+    """Pairs of a header: a symbol with its attribute value, and the value that the attribute's name stands for."""
     if bracket is None:
         return [(name, {})]
     if bracket in attributes:
@@ -226,7 +226,7 @@ def _add(
 
 
 def _tables(symbols: Mapping[str, Mapping[str, list[str]]], accepts: Mapping[str, list[str]], start: str) -> Grammar:
-    """Number the states that can be reached from `start`, in order, and fill the tables."""
+    """Number the states in the order they are reached from `start`, and fill the tables."""
     if not start:
         raise ConfigError("the grammar has no line `start symbol`")
     order = [start]
@@ -234,8 +234,8 @@ def _tables(symbols: Mapping[str, Mapping[str, list[str]]], accepts: Mapping[str
         symbol = name.removesuffix("?")
         if symbol not in symbols and symbol not in accepts:
             raise ConfigError(f"the grammar uses {symbol!r} and does not define it")
-        found = (child for children in symbols.get(symbol, {}).values() for child in children)
-        order += [child for child in dict.fromkeys(found) if child not in order]
+        reached = (child for children in symbols.get(symbol, {}).values() for child in children)
+        order += [child for child in dict.fromkeys(reached) if child not in order]
     unused = (set(symbols) | set(accepts)) - {name.removesuffix("?") for name in order}
     if unused:
         raise ConfigError(f"the grammar defines and never uses {', '.join(sorted(unused))}")

@@ -1,6 +1,6 @@
-"""What a tree must say for `joins.py` to rebuild a given FROM clause: as little as possible.
+"""The shortest `source` from which `joins.py` rebuilds a given FROM clause.
 
-In: the tables and conditions of a query someone wrote. Out: a `source` node, or None where inference finds it alone.
+In: the tables and conditions of a written query. Out: a `source` node, or None if the clause is inferred without one.
 """
 
 from collections.abc import Iterator, Sequence
@@ -11,9 +11,9 @@ from dtfixup.sql.grammar.tree import Node, Occurrence, Reference, refer
 
 
 def find_source(joiner: Joiner, wanted: Sequence[Join], needed: Sequence[Occurrence], *, ordered: bool) -> Node | None:
-    """A `source` that builds the wanted clause, and of which nothing can be left out.
+    """A `source` that builds the wanted clause and has no part that could be left out.
 
-    `ordered` asks for the same order of tables and conditions too.
+    With `ordered`, tables and conditions must come in the same order.
     """
 
     def suffices(hints: Sequence[Node]) -> bool:
@@ -21,7 +21,7 @@ def find_source(joiner: Joiner, wanted: Sequence[Join], needed: Sequence[Occurre
 
     hints = next((list(proposal) for proposal in _proposals(joiner, wanted, needed) if suffices(proposal)), None)
     if hints is None:
-        raise SqlError("the FROM clause cannot be said in the grammar")
+        raise SqlError("the FROM clause is not in the grammar")
     for position in reversed(range(len(hints))):
         fewer = hints[:position] + hints[position + 1 :]
         if suffices(fewer):
@@ -30,12 +30,12 @@ def find_source(joiner: Joiner, wanted: Sequence[Join], needed: Sequence[Occurre
 
 
 def infers(joiner: Joiner, wanted: Sequence[Join], needed: Sequence[Occurrence], *, ordered: bool) -> bool:
-    """Whether the wanted clause is built with nothing said about it."""
+    """Whether the wanted clause is inferred without a `source`."""
     return _same(joiner.build(needed), wanted, ordered=ordered)
 
 
 def _proposals(joiner: Joiner, wanted: Sequence[Join], needed: Sequence[Occurrence]) -> Iterator[list[Node]]:
-    """Ways to say a FROM clause, from nothing to everything."""
+    """Hints for a FROM clause, from none to all."""
     yield []
     stars = joiner.schema.stars
     unnamed = [join for join in wanted if (join.table, join.occurrence) not in needed]
@@ -48,16 +48,16 @@ def _proposals(joiner: Joiner, wanted: Sequence[Join], needed: Sequence[Occurren
     special = [condition for condition in conditions if _unordered(condition) not in inferred]
     if special:
         yield [hint for condition in special for hint in _on(condition)]
-    said = [hint for condition in conditions for hint in _on(condition)]
+    all_conditions = [hint for condition in conditions for hint in _on(condition)]
     first = [Node("Through", (stars[wanted[0].table],))]
-    yield said
-    yield first + said
+    yield all_conditions
+    yield first + all_conditions
     touched = {
         (joiner.schema.columns[column].table, which) for group in conditions for pair in group for column, which in pair
     }
     loose = [Node("Beside", (stars[join.table],)) for join in wanted if (join.table, join.occurrence) not in touched]
-    yield said + loose
-    yield [Node("Beside", (stars[join.table],)) for join in wanted] + said
+    yield all_conditions + loose
+    yield [Node("Beside", (stars[join.table],)) for join in wanted] + all_conditions
 
 
 def _on(condition: Condition) -> list[Node]:
@@ -90,5 +90,5 @@ def _unordered(condition: Condition) -> frozenset[frozenset[Reference]]:
 
 
 def _written(joins: Sequence[Join]) -> list[Condition]:
-    """Conditions as they stand in the text: Spider's evaluator compares those of nested queries literally."""
+    """Conditions in the order of the text: Spider's evaluator compares those of nested queries literally."""
     return [condition for join in joins for condition in join.conditions]

@@ -1,8 +1,8 @@
-"""Tree ↔ actions, and which actions are legal next.
+"""Trees to actions and back, and which actions are legal next.
 
-In: a tree of the grammar. Out: the actions that build it top-down and left to right, each with the state it is taken in
-and the step that opened that state; and back. `Masks` gives the legal next actions of a batch of states by one gather,
-with the room that is left: what could not be finished within the step limit is not legal.
+In: a tree of the grammar. Out: the actions that build it top-down and left to right, each with its state and the step
+that opened that state; and back. `Masks` gives the legal next actions of a batch of states by one gather; an action is
+legal only if the query can still be finished within the step limit.
 """
 
 from collections.abc import Iterable, Sequence
@@ -22,7 +22,7 @@ STEP_LIMIT = 100
 
 @dataclass(frozen=True, slots=True)
 class ApplyRule:
-    """Put a rule in place; rule 0 is Reduce, which leaves an optional child out."""
+    """Expand a state by a rule; rule 0 is Reduce, which leaves an optional child out."""
 
     rule: int
 
@@ -46,7 +46,7 @@ Action = ApplyRule | SelectColumn | SelectValue
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """An action with the state it was taken in and the step that opened that state; -1 at the root."""
+    """An action with its state and the step that opened that state, -1 at the root."""
 
     action: Action
     state: int
@@ -54,7 +54,7 @@ class Step:
 
 
 def steps_of(tree: Node, grammar: Grammar | None = None) -> tuple[Step, ...]:
-    """The derivation of a tree, every step checked against the grammar."""
+    """The derivation of a tree, with every step checked against the grammar."""
     grammar = grammar or sql_grammar()
     steps: list[Step] = []
     stack: list[tuple[Child, int, int]] = [(tree, grammar.start, -1)]
@@ -95,7 +95,7 @@ def _action_of(child: Child, grammar: Grammar) -> Action:
 
 
 def _check(action: Action, state: int, grammar: Grammar) -> None:
-    """Whether an action fits a state, kinds of columns aside."""
+    """Raise if an action does not fit a state; kinds of columns are not checked."""
     choice = grammar.states[state].choice
     match action:
         case ApplyRule(rule) if choice is Choice.RULE and grammar.rules_SR[state, rule]:
@@ -111,7 +111,7 @@ def _check(action: Action, state: int, grammar: Grammar) -> None:
 
 
 class Walk:
-    """A derivation in progress: what is open, and what was built."""
+    """A derivation in progress: its open states and the actions taken."""
 
     def __init__(self, grammar: Grammar | None = None) -> None:
         self.grammar = grammar or sql_grammar()
@@ -181,7 +181,7 @@ class Masks:
         self.cost_S, self.after_SR = self.grammar.costs(present)
 
     def room(self, taken: int, pending: Sequence[int], limit: int = STEP_LIMIT) -> int:
-        """How many actions may follow the next one, if what else is open is to be finished in time."""
+        """How many actions may follow the next one, so that the other open states can be finished in time."""
         return limit - taken - 1 - int(self.cost_S[list(pending[:-1])].sum())
 
     def rules(self, states_B: NDArray[np.integer], room_B: NDArray[np.integer]) -> NDArray[np.bool_]:
@@ -198,7 +198,7 @@ class Masks:
 
 
 def first_illegal(steps: Sequence[Step], masks: Masks, limit: int = STEP_LIMIT) -> int | None:
-    """The first step of a derivation that the masks would not allow, or None."""
+    """The first step of a derivation that the masks forbid, or None."""
     walk = Walk(masks.grammar)
     for index, step in enumerate(steps):
         state = np.array([walk.state])
@@ -216,7 +216,7 @@ def first_illegal(steps: Sequence[Step], masks: Masks, limit: int = STEP_LIMIT) 
 
 
 def column_kinds(schema: Schema, words: Iterable[int] = ()) -> tuple[ColumnKind, ...]:
-    """Kinds of a schema's columns; `words` are text columns whose stored values are known not to be numbers."""
+    """The kinds of a schema's columns; `words` are text columns whose stored values are not numbers."""
     kinds = [_KIND_OF[column.type] for column in schema.columns]
     for column in words:
         kinds[column] = ColumnKind.WORDS

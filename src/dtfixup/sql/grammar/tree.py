@@ -1,7 +1,7 @@
-"""A query as the grammar knows it: a tree of rules whose leaves are columns and literals.
+"""A query as a tree of rules whose leaves are columns and literals.
 
-`grammar/reader.py` makes trees from SQL text, `grammar/writer.py` makes text from trees, `transitions.py` turns them
-into actions and back. Here are the nodes, and what a query says about its own tables.
+`reader.py` makes trees from SQL text, `writer.py` makes text from trees, `transitions.py` turns trees into actions and
+back. This module has the nodes, and which columns and tables a query refers to.
 """
 
 import re
@@ -16,12 +16,12 @@ from dtfixup.sql.grammar.rules import REDUCE, Choice, ValueKind, sql_grammar
 
 MAX_DIGITS = 300
 PLAIN_NUMBER = re.compile(rf"-?(0|[1-9][0-9]{{0,{MAX_DIGITS}}})(\.[0-9]{{1,{MAX_DIGITS}}})?")
-"""Numbers as literals hold them: no exponent, no leading zero, no dot at the end."""
+"""Numbers in literals: no exponent, no leading zero, no final dot."""
 
 
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """A value in a query; how it is quoted is settled by what it is compared with."""
+    """A value in a query; what it is compared with decides whether it is quoted."""
 
     text: str
     kind: ValueKind
@@ -41,29 +41,29 @@ class Node:
 Child: TypeAlias = Node | Literal | int | None
 
 Reference: TypeAlias = tuple[int, int]
-"""A column, and which occurrence of its table is meant, from 1."""
+"""A column, and the occurrence of its table, counted from 1."""
 
 Occurrence: TypeAlias = tuple[int, int]
-"""A table, and which of its occurrences in one FROM clause, from 1."""
+"""A table, and the number of its occurrence in one FROM clause, counted from 1."""
 
 OCCURRENCES = {"Column": 1, "Again": 2, "Third": 3}
-"""Expressions that are a column, and the occurrence of its table they mean."""
+"""Rules of column expressions, with the occurrence of the table that each refers to."""
 
 _RULE_OF = {which: rule for rule, which in OCCURRENCES.items()}
 
 GROUPINGS = {"By": 1, "ByThen": 1, "ByAgain": 2, "ByAgainThen": 2}
-"""Rules that group by a column, and the occurrence of its table they mean."""
+"""Rules that group by a column, with the occurrence of the table that each refers to."""
 
 
 @lru_cache(maxsize=1)
 def statement_rules() -> frozenset[str]:
-    """The rules that open a query with tables of its own."""
+    """The rules that begin a query with its own FROM clause."""
     return _rules_of("statement")
 
 
 @lru_cache(maxsize=1)
 def source_rules() -> frozenset[str]:
-    """The rules that say how tables are joined."""
+    """The rules that describe how tables are joined."""
     return _rules_of("source")
 
 
@@ -79,7 +79,7 @@ def _rules_of(field: str) -> frozenset[str]:
 
 
 def references(node: Node) -> Iterator[Reference]:
-    """Every column that a query refers to outside its FROM clause and its nested queries, in reading order."""
+    """The columns that a query refers to outside its FROM clause and nested queries, in reading order."""
     occurrence = (OCCURRENCES | GROUPINGS).get(node.rule, 1)
     for child in node.children:
         if isinstance(child, int):
@@ -89,7 +89,7 @@ def references(node: Node) -> Iterator[Reference]:
 
 
 def occurrences(node: Node, schema: Schema) -> tuple[Occurrence, ...]:
-    """The tables that a query's columns need, in order of first mention."""
+    """The tables of a query's columns, in order of first mention."""
     return tuple(dict.fromkeys((schema.columns[column].table, which) for column, which in references(node)))
 
 
@@ -107,7 +107,7 @@ def literals(node: Node) -> Iterator[Literal]:
 
 
 def refer(reference: Reference) -> Node:
-    """The expression that is a column of an occurrence."""
+    """The expression that refers to a column."""
     column, which = reference
     if which not in _RULE_OF:
         raise SqlError(f"a table occurs {which} times in one FROM clause; the grammar knows {len(_RULE_OF)}")

@@ -1,6 +1,6 @@
-"""Random legal derivations: what the grammar can say, whoever says it.
+"""Random legal derivations.
 
-In: a schema. Out: trees made of legal actions only. They test the claim behind constrained decoding: whatever a search
+In: a schema. Out: trees made of legal actions only. They test the claim of constrained decoding: whatever a search
 chooses, it ends within the step limit in SQL that a database accepts.
 """
 
@@ -27,7 +27,7 @@ def legal_walk(
     literals: Sequence[Literal] = LITERALS,
     limit: int = STEP_LIMIT,
 ) -> Walk:
-    """A finished derivation, every action chosen by `choose` among the legal ones."""
+    """A finished derivation whose actions `choose` picks among the legal ones."""
     kinds_V = np.array([kind_index(literal.kind, literal.text) for literal in literals])
     walk = Walk(masks.grammar)
     while not walk.finished:
@@ -44,7 +44,7 @@ def legal_walk(
 
 
 def random_trees(schema: Schema, seed: int, kinds: Sequence[ColumnKind] | None = None) -> Iterator[Node]:
-    """Trees without end, every action drawn evenly from the legal ones."""
+    """An endless stream of trees; every action is drawn evenly from the legal ones."""
     random = np.random.default_rng(seed)
     masks = Masks(column_kinds(schema) if kinds is None else kinds)
     while True:

@@ -1,7 +1,7 @@
-"""Tree → SQL text, with literals in place or as bound parameters.
+"""Trees to SQL text, with literals in place or as bound parameters.
 
-In: a tree of `grammar.txt`'s rules and the schema. Out: one SELECT in SQLite's dialect, which is close to everyone's;
-sqlglot turns it into others. Identifiers are quoted where they must be, never pasted.
+In: a tree of `grammar.txt`'s rules and the schema. Out: one SELECT in SQLite's dialect, which sqlglot turns into
+others. Names are quoted where SQL demands it.
 """
 
 import re
@@ -29,7 +29,7 @@ _BARE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _INT64 = range(-(2**63), 2**63)
 _NUMERIC_TYPES = {ColumnType.NUMBER, ColumnType.BOOLEAN}
 
-# Words that SQLite, PostgreSQL or MariaDB will not take for a name unless it is quoted.
+# Words that SQLite, PostgreSQL or MariaDB accept as names only in quotes.
 _RESERVED_TEXT = """
     abort action add after all alter always analyse analyze and any array as asc asymmetric attach autoincrement
     before begin between both by call cascade case cast change check collate column commit condition conflict
@@ -49,8 +49,8 @@ _RESERVED = frozenset(_RESERVED_TEXT.split())
 
 
 @dataclass(frozen=True, slots=True)
-class Query:
-    """SQL text and the values for its placeholders, in order."""
+class BoundQuery:
+    """SQL text, and the values of its placeholders in order."""
 
     sql: str
     parameters: tuple[str | int | float, ...] = ()
@@ -58,7 +58,7 @@ class Query:
 
 @dataclass(slots=True)
 class _Writing:
-    """One query being written: where its literals go, and how many aliases it has used, nested queries included."""
+    """The state of writing one query: where literals go, and how many aliases are in use, nested queries included."""
 
     placeholder: Callable[[int], str] | None
     aliases: int = 0
@@ -66,7 +66,7 @@ class _Writing:
 
 
 class SqlWriter:
-    """Writes queries over one schema. `quote_names=False` leaves names bare, as Spider's official script needs."""
+    """Writes queries over one schema; `quote_names=False` leaves names bare for Spider's official script."""
 
     def __init__(self, schema: Schema, joiner: Joiner | None = None, *, quote_names: bool = True) -> None:
         self.schema = schema
@@ -77,14 +77,15 @@ class SqlWriter:
         """SQL with its literals in place."""
         return self._statement(tree, _Writing(None))
 
-    def write_bound(self, tree: Node, placeholder: Callable[[int], str] = lambda _: "?") -> Query:
-        """SQL with a placeholder for each literal, and the literals; `placeholder` gives the one at a position from 1.
+    def write_bound(self, tree: Node, placeholder: Callable[[int], str] = lambda _: "?") -> BoundQuery:
+        """SQL with a placeholder for each literal, and the literals.
 
-        A guarded connection knows its own: `write_bound(tree, connection.placeholder)`.
+        `placeholder` gives the text at a position, counted from 1; a guarded connection has its own:
+        `write_bound(tree, connection.placeholder)`.
         """
         writing = _Writing(placeholder)
         sql = self._statement(tree, writing)
-        return Query(sql, tuple(writing.parameters))
+        return BoundQuery(sql, tuple(writing.parameters))
 
     def _statement(self, node: Node, writing: _Writing) -> str:
         match node:
@@ -95,8 +96,8 @@ class SqlWriter:
                 return f"{first} {rule.upper()} {second}"
             case Node("UnionRows" | "IntersectRows" | "ExceptRows" as rule, (_, first, second, source)):
                 operation = rule.removesuffix("Rows").upper()
-                names = self._names(node, source, writing)
-                sides = [f"SELECT * {names.sql}{self._where(where, names, writing)}" for where in (first, second)]
+                clause = self._from_clause(node, source, writing)
+                sides = [f"SELECT * {clause.sql}{self._where(where, clause, writing)}" for where in (first, second)]
                 return f" {operation} ".join(sides)
             case Node("Plain" | "Grouped" | "Member" | "GroupedMember"):
                 return self._select(node, writing)
@@ -105,64 +106,63 @@ class SqlWriter:
     def _select(self, node: Node, writing: _Writing) -> str:
         grouped = node.rule in {"Grouped", "GroupedMember"}
         ordered = node.rule in {"Plain", "Grouped"}
-        names = self._names(node, node.children[-1], writing)
+        clause = self._from_clause(node, node.children[-1], writing)
         select, where = node.children[:2]
-        parts = [
-            f"SELECT {self._select_list(_node(select), names, writing)} {names.sql}{self._where(where, names, writing)}"
-        ]
+        items = self._select_list(_node(select), clause, writing)
+        parts = [f"SELECT {items} {clause.sql}{self._where(where, clause, writing)}"]
         if grouped:
-            parts.append(f"GROUP BY {self._group(_node(node.children[2]), names)}")
+            parts.append(f"GROUP BY {self._group(_node(node.children[2]), clause)}")
             if isinstance(node.children[3], Node):
-                parts.append(f"HAVING {self._condition(node.children[3], names, writing)}")
+                parts.append(f"HAVING {self._condition(node.children[3], clause, writing)}")
         order = node.children[-2] if ordered else None
         if isinstance(order, Node):
-            parts.append(self._order(order, names, writing))
+            parts.append(self._order(order, clause, writing))
         return " ".join(parts)
 
-    def _names(self, node: Node, source: Child, writing: _Writing) -> "_Names":
+    def _from_clause(self, node: Node, source: Child, writing: _Writing) -> "_FromClause":
         joins = self.joiner.build(occurrences(node, self.schema), source if isinstance(source, Node) else None)
-        return _Names(self, joins, writing)
+        return _FromClause(self, joins, writing)
 
-    def _select_list(self, select: Node, names: "_Names", writing: _Writing) -> str:
+    def _select_list(self, select: Node, clause: "_FromClause", writing: _Writing) -> str:
         if select.rule == "Distinct":
-            return f"DISTINCT {self._select_list(_node(select.children[0]), names, writing)}"
-        return ", ".join(self._expression(_node(item), names, writing) for item in select.children)
+            return f"DISTINCT {self._select_list(_node(select.children[0]), clause, writing)}"
+        return ", ".join(self._expression(_node(item), clause, writing) for item in select.children)
 
-    def _where(self, where: Child, names: "_Names", writing: _Writing) -> str:
-        conditions = list(names.conditions)
+    def _where(self, where: Child, clause: "_FromClause", writing: _Writing) -> str:
+        conditions = list(clause.conditions)
         if isinstance(where, Node):
             conditions = [f"({condition})" if " OR " in condition else condition for condition in conditions]
-            text = self._condition(where, names, writing)
+            text = self._condition(where, clause, writing)
             conditions.append(f"({text})" if conditions and where.rule == "Or" else text)
         return f" WHERE {' AND '.join(conditions)}" if conditions else ""
 
-    def _group(self, group: Node, names: "_Names") -> str:
-        first = names.column(_column(group.children[0]), GROUPINGS[group.rule])
-        return first if len(group.children) == 1 else f"{first}, {self._group(_node(group.children[1]), names)}"
+    def _group(self, group: Node, clause: "_FromClause") -> str:
+        first = clause.column(_column(group.children[0]), GROUPINGS[group.rule])
+        return first if len(group.children) == 1 else f"{first}, {self._group(_node(group.children[1]), clause)}"
 
-    def _order(self, order: Node, names: "_Names", writing: _Writing) -> str:
+    def _order(self, order: Node, clause: "_FromClause", writing: _Writing) -> str:
         match order:
             case Node("Highest" | "Lowest" as rule, (Node() as key,)):
                 direction = "DESC" if rule == "Highest" else "ASC"
-                return f"ORDER BY {self._expression(key, names, writing)} {direction} LIMIT 1"
+                return f"ORDER BY {self._expression(key, clause, writing)} {direction} LIMIT 1"
             case Node("First", (Literal() as count,)):
                 return f"LIMIT {self._literal(count, writing, number=True)}"
             case Node("Sorted", (Node() as keys, limit)):
-                text = f"ORDER BY {self._keys(keys, names, writing)}"
+                text = f"ORDER BY {self._keys(keys, clause, writing)}"
                 if isinstance(limit, Node):
                     text += f" LIMIT {self._literal(_literal(limit.children[0]), writing, number=True)}"
                 return text
         raise SqlError(f"{order.rule} is not an order")
 
-    def _keys(self, keys: Node, names: "_Names", writing: _Writing) -> str:
+    def _keys(self, keys: Node, clause: "_FromClause", writing: _Writing) -> str:
         direction = "DESC" if keys.rule.startswith("Descending") else "ASC"
-        first = f"{self._expression(_node(keys.children[0]), names, writing)} {direction}"
-        return first if len(keys.children) == 1 else f"{first}, {self._keys(_node(keys.children[1]), names, writing)}"
+        first = f"{self._expression(_node(keys.children[0]), clause, writing)} {direction}"
+        return first if len(keys.children) == 1 else f"{first}, {self._keys(_node(keys.children[1]), clause, writing)}"
 
-    def _condition(self, node: Node, names: "_Names", writing: _Writing) -> str:
+    def _condition(self, node: Node, clause: "_FromClause", writing: _Writing) -> str:
         match node:
             case Node("And" | "Or" as rule, (Node() as left, Node() as right)):
-                sides = [self._condition(side, names, writing) for side in (left, right)]
+                sides = [self._condition(side, clause, writing) for side in (left, right)]
                 if rule == "And":
                     sides = [
                         f"({text})" if side.rule == "Or" else text
@@ -170,18 +170,18 @@ class SqlWriter:
                     ]
                 return f" {rule.upper()} ".join(sides)
             case Node("Not", (Node("Between", (Node() as left, Node() as low, Node() as high)),)):
-                return self._between(left, low, high, names, writing, word="NOT BETWEEN")
+                return self._between(left, low, high, clause, writing, word="NOT BETWEEN")
             case Node("Not", (Node() as inner,)):
-                return f"NOT ({self._condition(inner, names, writing)})"
+                return f"NOT ({self._condition(inner, clause, writing)})"
             case Node("IsNull" | "NotNull" as rule, (Node() as left,)):
-                return f"{self._expression(left, names, writing)} IS {'NOT ' if rule == 'NotNull' else ''}NULL"
+                return f"{self._expression(left, clause, writing)} IS {'NOT ' if rule == 'NotNull' else ''}NULL"
             case Node("Between", (Node() as left, Node() as low, Node() as high)):
-                return self._between(left, low, high, names, writing)
+                return self._between(left, low, high, clause, writing)
         left = _node(node.children[0])
-        text, number = self._expression(left, names, writing), self._is_number(left)
+        text, number = self._expression(left, clause, writing), self._is_number(left)
         match node:
             case Node(comparison, (_, Node() as right)) if comparison in _COMPARISONS:
-                return f"{text} {_COMPARISONS[comparison]} {self._right(right, names, writing, number)}"
+                return f"{text} {_COMPARISONS[comparison]} {self._right(right, clause, writing, number)}"
             case Node("Like" | "NotLike" as like, (_, Node(shape, (Literal() as literal,)))):
                 pattern = Literal(_PATTERNS[shape].format(literal.text), ValueKind.TEXT)
                 return (
@@ -194,10 +194,10 @@ class SqlWriter:
         raise SqlError(f"{node.rule} is not a condition")
 
     def _between(
-        self, left: Node, low: Node, high: Node, names: "_Names", writing: _Writing, word: str = "BETWEEN"
+        self, left: Node, low: Node, high: Node, clause: "_FromClause", writing: _Writing, word: str = "BETWEEN"
     ) -> str:
-        text, number = self._expression(left, names, writing), self._is_number(left)
-        bounds = [self._right(side, names, writing, number) for side in (low, high)]
+        text, number = self._expression(left, clause, writing), self._is_number(left)
+        bounds = [self._right(side, clause, writing, number) for side in (low, high)]
         return f"{text} {word} {bounds[0]} AND {bounds[1]}"
 
     def _values(self, values: Node, writing: _Writing, number: bool | None) -> str:
@@ -206,47 +206,47 @@ class SqlWriter:
             first if values.rule == "Last" else f"{first}, {self._values(_node(values.children[1]), writing, number)}"
         )
 
-    def _right(self, node: Node, names: "_Names", writing: _Writing, number: bool | None) -> str:
+    def _right(self, node: Node, clause: "_FromClause", writing: _Writing, number: bool | None) -> str:
         match node:
             case Node("Value", (Literal() as literal,)):
                 return self._literal(literal, writing, number=number)
             case Node("Scalar", (Node() as statement,)):
                 return f"({self._statement(statement, writing)})"
-        return self._expression(node, names, writing)
+        return self._expression(node, clause, writing)
 
-    def _expression(self, node: Node, names: "_Names", writing: _Writing) -> str:
+    def _expression(self, node: Node, clause: "_FromClause", writing: _Writing) -> str:
         match node:
             case Node(rule, (int() as column,)) if rule in OCCURRENCES:
-                return names.column(column, OCCURRENCES[rule])
+                return clause.column(column, OCCURRENCES[rule])
             case Node("CountDistinct", (int() as column,)):
-                return f"count(DISTINCT {names.column(column, 1)})"
+                return f"count(DISTINCT {clause.column(column, 1)})"
             case Node(rule, (int() as column,)) if rule in _AGGREGATES:
-                return f"{rule.lower()}({names.column(column, 1)})"
+                return f"{rule.lower()}({clause.column(column, 1)})"
             case Node("Apply", (Node(function), distinct, Node() as inner)):
-                argument = self._expression(inner, names, writing)
+                argument = self._expression(inner, clause, writing)
                 return f"{function.removeprefix('Of').lower()}({'DISTINCT ' if distinct else ''}{argument})"
             case Node("Value", (Literal() as literal,)):
                 return self._literal(literal, writing, number=True)
             case Node(rule, (Node() as left, Node() as right)) if rule in _ARITHMETIC:
                 binds = rule in {"Multiply", "Divide"}
-                first = self._side(left, names, writing, _ARITHMETIC if binds else ())
-                second = self._side(right, names, writing, _ARITHMETIC if binds else ("Add", "Subtract"))
+                first = self._side(left, clause, writing, _ARITHMETIC if binds else ())
+                second = self._side(right, clause, writing, _ARITHMETIC if binds else ("Add", "Subtract"))
                 return f"{first} {_ARITHMETIC[rule]} {second}"
         raise SqlError(f"{node.rule} is not an expression")
 
-    def _side(self, node: Node, names: "_Names", writing: _Writing, weak: Collection[str]) -> str:
-        """One side of an operation, in parentheses where it binds less: rounding depends on the order."""
-        text = self._expression(node, names, writing)
+    def _side(self, node: Node, clause: "_FromClause", writing: _Writing, weak: Collection[str]) -> str:
+        """One side of an operation, in parentheses if it binds less: rounding depends on the order."""
+        text = self._expression(node, clause, writing)
         return f"({text})" if node.rule in weak else text
 
     def _is_number(self, node: Node) -> bool | None:
-        """Whether what a literal is compared with is a number; None where the literal itself has to say it."""
+        """Whether a literal compared with this is a number; None if the literal itself decides."""
         if node.rule not in OCCURRENCES and node.rule not in {"Max", "Min"}:
             return True
         kind = self.schema.columns[_column(node.children[0])].type
         if kind in _NUMERIC_TYPES:
             return True
-        # A column's type decides what a literal becomes; what max() and min() return has none, and a year is a number
+        # A literal takes the type of its column; max() and min() return no type, and a year is a number.
         return None if node.rule not in OCCURRENCES and kind is not ColumnType.TEXT else False
 
     def _literal(self, literal: Literal, writing: _Writing, *, number: bool | None) -> str:
@@ -262,24 +262,24 @@ class SqlWriter:
         if not isinstance(value, str):
             return literal.text
         if "\0" in value:
-            raise SqlError("a literal with a NUL character cannot stand in SQL text: bind it with write_bound")
+            raise SqlError("SQL text cannot contain a NUL character: bind the literal with write_bound")
         return "'" + value.replace("'", "''") + "'"
 
     def identifier(self, name: str) -> str:
-        """A name as it stands in a query: quoted where it must be."""
+        """A name as written in a query, quoted if necessary."""
         if not self._quote_names or (_BARE.fullmatch(name) and name.lower() not in _RESERVED):
             return name
         if "\0" in name:
-            raise SqlError(f"the name {name!r} holds a NUL character, which no database can name")
+            raise SqlError(f"the name {name!r} contains a NUL character, which no database allows")
         return quoted(name)
 
 
-class _Names:
-    """The FROM clause of one query, and how its columns are called."""
+class _FromClause:
+    """The FROM clause of one query, and its columns by alias and name."""
 
     def __init__(self, writer: SqlWriter, joins: tuple[Join, ...], writing: _Writing) -> None:
         if not joins:
-            raise SqlError("a query that reads no table")
+            raise SqlError("the query reads no table")
         self._writer = writer
         alone = len(joins) == 1
         first = writing.aliases + 1
@@ -288,7 +288,7 @@ class _Names:
         }
         writing.aliases += 0 if alone else len(joins)
         self.conditions = self._on(joins[0]) if alone else []
-        """What a lone table's own columns must fulfil; it has no ON."""
+        """Conditions on a lone table, which has no ON."""
         parts = [f"FROM {self._table(joins[0])}"]
         for join in joins[1:]:
             parts.append(f"JOIN {self._table(join)}")
@@ -297,7 +297,7 @@ class _Names:
         self.sql = " ".join(parts)
 
     def _on(self, join: Join) -> list[str]:
-        """Conditions that stand side by side, in parentheses where one of several is an OR."""
+        """The conditions of ON; one with an OR is in parentheses if there are several."""
         conditions = []
         for condition in join.conditions:
             pairs = [f"{self.column(*left)} = {self.column(*right)}" for left, right in condition]

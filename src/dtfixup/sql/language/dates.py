@@ -1,7 +1,7 @@
-"""Dates that a question says, and the ways in which databases write them.
+"""Dates in questions, and the forms in which databases write them.
 
-In: the words of a question, or stored values. Out: `Date`s with the span of words that says them; the form in which a
-column writes its dates, and any date written in that form.
+In: the words of a question, or stored values. Out: `Date`s, each with its span of words; the form in which a column
+writes its dates, and any date written in that form.
 """
 
 import re
@@ -13,7 +13,7 @@ from dtfixup.sql.language.words import Word
 
 @dataclass(frozen=True, slots=True)
 class Date:
-    """A date, or what is said of one, by the words `start:end`; `clock` is the time of day as written."""
+    """The date, whole or in part, that the words `start:end` express; `clock` is the time of day as written."""
 
     start: int
     end: int
@@ -47,19 +47,19 @@ _DAY = re.compile(r"([1-9]|[12]\d|3[01])(?:st|nd|rd|th)?", re.ASCII | re.IGNOREC
 
 
 def dates_in(words: Sequence[Word]) -> tuple[Date, ...]:
-    """Every date a question says: in figures, with the month's name, or the month's name alone.
+    """Every date of a question: in figures, with the month's name, or the month's name alone.
 
     >>> from dtfixup.sql.language.words import split_words
     >>> dates_in(split_words("before November 5th, 2007"))
     (Date(start=1, end=5, year=2007, month=11, day=5, clock=None),)
     """
-    found: list[Date] = []
+    dates: list[Date] = []
     position = 0
     while position < len(words):
         date = _figures_date_at(words, position) or _named_date_at(words, position)
-        found += [date] if date else []
+        dates += [date] if date else []
         position = date.end if date else position + 1
-    return tuple(found)
+    return tuple(dates)
 
 
 def _figures_date_at(words: Sequence[Word], start: int) -> Date | None:
@@ -108,7 +108,7 @@ def _day_at(words: Sequence[Word], position: int) -> tuple[int | None, int]:
     return None, position
 
 
-# Fields of a written form, longest name first: what they match in a stored value.
+# The fields of a form and what each matches in a stored value.
 _FIELDS = {
     "YYYY": r"(?:1[0-9]|20)\d\d",
     "YY": r"\d\d",
@@ -132,7 +132,7 @@ _FORMS = tuple(
         *("YYYY-MM", "YYYY/MM", "MM/YYYY", "M/YYYY", "Month YYYY", "Mon YYYY", "Month D", "D Month"),
     )
 )
-_MOST = 0.75  # of the values: there are odd ones such as "null" and 0000-00-00 among them
+_MIN_SHARE = 0.75  # of the values; there are odd ones such as "null" and 0000-00-00
 _CLOCKS = re.compile(r"\d{1,3}:\d{2}(?::\d{2})?(?:\.\d+)?(?: ?[ap]\.?m\.?)?", re.ASCII | re.IGNORECASE)
 
 
@@ -145,10 +145,10 @@ def date_form(values: Sequence[str]) -> str | None:
     if not values:
         return None
     for form, pattern in _FORMS:
-        # The first value settles most columns at once: one that does not match is seldom the odd one out.
+        # The first two values decide for most columns: they are seldom both odd.
         if pattern.fullmatch(values[0]) or (len(values) > 1 and pattern.fullmatch(values[1])):
             matching = sum(pattern.fullmatch(value) is not None for value in values)
-            if matching >= _MOST * len(values):
+            if matching >= _MIN_SHARE * len(values):
                 return form
     return None
 
@@ -159,15 +159,15 @@ def are_clocks(values: Sequence[str]) -> bool:
 
 
 def render_date(date: Date, form: str) -> str | None:
-    """Write a date in a form, or the part of the form that is known of it; None where that is nothing.
+    """Write a date in a form, or the known part of it; None if no part is known.
 
-    A part is what a written date begins with or contains: `8/` of `M/D/YYYY` and `-08-` of `YYYY-MM-DD` for August.
+    Such a part begins a written date or is inside it: `8/` of `M/D/YYYY` and `-08-` of `YYYY-MM-DD` for August.
 
     >>> render_date(Date(0, 1, 2017, 6, None), "YYYY-MM-DD"), render_date(Date(0, 1, None, 8, None), "M/D/YYYY")
     ('2017-06', '8/')
     """
     month = MONTHS[date.month - 1]
-    known: dict[str, str | None] = {
+    texts: dict[str, str | None] = {
         "YYYY": None if date.year is None else f"{date.year:04}",
         "YY": None if date.year is None else f"{date.year % 100:02}",
         "MM": f"{date.month:02}",
@@ -178,20 +178,20 @@ def render_date(date: Date, form: str) -> str | None:
         "Mon": month[:3],
         "MON": month[:3].upper(),
     }
-    runs = [""]  # neighbouring known fields with the marks around them
-    fields = 0
+    parts = [""]  # neighbouring known fields with the marks around them
+    count = 0
     for part in re.split(f"({_FIELD.pattern})", form):
         if part not in _FIELDS:
-            runs[-1] += part
-        elif (text := known[part]) is not None:
-            runs[-1] += text
-            fields += 1
+            parts[-1] += part
+        elif (text := texts[part]) is not None:
+            parts[-1] += text
+            count += 1
         else:
-            runs.append("")
-    if fields == len(_FIELD.findall(form)):
-        return runs[0] + (f" {date.clock}" if date.clock else "")
-    longest = max(runs, key=len)
-    # A month's name says enough; a month's number needs the marks at its sides, and a year without a day none.
+            parts.append("")
+    if count == len(_FIELD.findall(form)):
+        return parts[0] + (f" {date.clock}" if date.clock else "")
+    longest = max(parts, key=len)
+    # A month's name is clear by itself; a month's number needs the marks beside it, a year without a day does not.
     return longest.strip(" ,") if any(name in form for name in ("Mon", "MON")) else _trimmed(longest, date) or None
 
 

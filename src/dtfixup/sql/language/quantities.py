@@ -1,6 +1,6 @@
-"""Numbers that a question says in figures or in words.
+"""Numbers in a question, in figures or in words.
 
-In: the words of a question. Out: `Number`s with the span of words that says them.
+In: the words of a question. Out: `Number`s, each with its span of words.
 """
 
 import re
@@ -13,7 +13,7 @@ from dtfixup.sql.language.words import Word
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A number said by the words `start:end`, as plain figures; `text` is a valid SQL number."""
+    """The number that the words `start:end` express; `text` is a valid SQL number."""
 
     start: int
     end: int
@@ -26,7 +26,7 @@ class Number:
 
 
 def plain_number(text: str) -> str | None:
-    """The shortest usual way to write a number, or None for what is not a plain number; leading zeros are not.
+    """The shortest usual spelling of a number; None for anything else, leading zeros included.
 
     >>> plain_number("1,000.50"), plain_number("84.0"), plain_number("007"), plain_number("-3")
     ('1000.5', '84', None, '-3')
@@ -72,19 +72,19 @@ _TIMES = {
 
 
 def numbers_in(words: Sequence[Word]) -> tuple[Number, ...]:
-    """Every number a question says, from left to right, the longest reading of each.
+    """Every number of a question from left to right, in its longest reading.
 
     >>> from dtfixup.sql.language.words import split_words
     >>> [number.text for number in numbers_in(split_words("two hundred and fifty, 1.5 million, the 3rd, twice, -4"))]
     ['250', '1500000', '3', '2', '-4']
     """
-    found = []
+    numbers = []
     position = 0
     while position < len(words):
         number = _number_at(words, position)
-        found += [number] if number else []
+        numbers += [number] if number else []
         position = number.end if number else position + 1
-    return tuple(found)
+    return tuple(numbers)
 
 
 def _number_at(words: Sequence[Word], start: int) -> Number | None:
@@ -109,7 +109,7 @@ def _number_at(words: Sequence[Word], start: int) -> Number | None:
 
 
 def _cardinal_at(words: Sequence[Word], start: int) -> Number | None:
-    """Read `2 million` and `one hundred and twenty-five`: figures or small numbers, added up between scale words."""
+    """Read `2 million` and `one hundred and twenty-five`: figures or small numbers, summed between scale words."""
     figures = plain_number(words[start].text)
     if figures and (start + 1 == len(words) or words[start + 1].text.lower() not in _SCALES):
         return Number(start, start + 1, figures)
@@ -138,7 +138,7 @@ def _cardinal_at(words: Sequence[Word], start: int) -> Number | None:
 
 
 def _joins(words: Sequence[Word], position: int, previous: str | None) -> bool:
-    """Whether the word ties two parts of one number: the hyphen of twenty-five, the `and` of one hundred and five."""
+    """Whether the word joins two parts of one number: the hyphen of twenty-five, the `and` of one hundred and five."""
     if position + 1 >= len(words):
         return False
     text, following = words[position].text.lower(), words[position + 1].text.lower()

@@ -1,7 +1,7 @@
-"""Words of a question and of schema names, with their lemmas (SPEC §3).
+"""Words of a question and of schema names, with their lemmas.
 
 In: any text. Out: `Word`s with character offsets. Every character that is not white space belongs to exactly one word;
-punctuation marks are words of their own, so that a word sequence still shows where a quotation begins and ends.
+punctuation marks are words too, so the sequence still shows where a quotation begins and ends.
 """
 
 import re
@@ -16,7 +16,7 @@ from rapidfuzz import fuzz, process
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A word as it is written, and its lower-case lemma; `text == question[start:end]`."""
+    """A word as written and its lower-case lemma; `text == question[start:end]`."""
 
     text: str
     lemma: str
@@ -25,7 +25,7 @@ class Word:
 
     @property
     def is_mark(self) -> bool:
-        """Whether this is punctuation or a symbol and not a word or a number."""
+        """Whether this is punctuation or a symbol rather than a word or number."""
         return not any(map(str.isalnum, self.text))
 
 
@@ -50,7 +50,7 @@ _WORD = re.compile(
 
 @lru_cache(maxsize=4096)
 def split_words(question: str) -> tuple[Word, ...]:
-    """Split a text into words; the empty text has none.
+    """Split a text into words.
 
     >>> [word.text for word in split_words("Which singer's songs cost $1,000.50 or 5%?")]
     ['Which', 'singer', "'s", 'songs', 'cost', '$', '1,000.50', 'or', '5', '%', '?']
@@ -64,52 +64,52 @@ def split_words(question: str) -> tuple[Word, ...]:
 
 @lru_cache(maxsize=65536)
 def lemma(word: str) -> str:
-    """The lower-case dictionary form of an English word; an unknown word is its own, without a plural's s.
+    """The lower-case dictionary form of an English word; an unknown word only loses its plural s.
 
-    What is left of a plural is looked up again, so that one and many are the same:
+    The singular of a plural is looked up again, so that both give the same lemma:
 
     >>> [lemma(word) for word in ("paintings", "painting", "mechanics", "schoolers", "wives", "founded")]
     ['paint', 'paint', 'mechanic', 'schooler', 'wife', 'found']
     """
     lowered = word.lower().replace("\u2019", "'")
-    found = _form(lowered)
-    return _form(found) if lowered == f"{found}s" else found
+    form = _form(lowered)
+    return _form(form) if lowered == f"{form}s" else form
 
 
 def _form(word: str) -> str:
-    """The dictionary's form of a lower-case word, which may have one itself."""
+    """The dictionary form of a lower-case word. It may have a dictionary form of its own."""
     if word in _FORMS:
         return _FORMS[word]
     if not word.isalpha():
         return word
-    for form in (word, word.capitalize()):  # the dictionary knows "Koreans" only with its capital
-        found = simplemma.lemmatize(form, lang="en").lower()
-        if found != word:
-            return found
+    for spelling in (word, word.capitalize()):  # the dictionary knows "Koreans" only with its capital
+        form = simplemma.lemmatize(spelling, lang="en").lower()
+        if form != word:
+            return form
     is_plural = word.endswith("s") and not word.endswith(_SINGULAR) and (word.endswith("ics") or not is_english(word))
-    return word[:-1] if is_plural and len(word) > _SHORT else word
+    return word[:-1] if is_plural and len(word) > _MAX_UNCUT else word
 
 
 @lru_cache(maxsize=65536)
 def is_english(word: str) -> bool:
-    """Whether the dictionary knows the word, so that it is not likely to be a typing mistake."""
+    """Whether the dictionary knows the word; a word it does not know may be a typing mistake."""
     return bool(simplemma.is_known(word.lower(), lang="en"))
 
 
-def closest_word(word: str, known: Sequence[str]) -> str | None:
-    """The known word that a mistyped one stands for; None where none is near, or the word is too short to tell.
+def closest_word(word: str, vocabulary: Sequence[str]) -> str | None:
+    """The word of `vocabulary` that a mistyped word stands for; None if none is near or the word is too short to tell.
 
     >>> closest_word("carribean", ["caribbean", "carribou"]), closest_word("cta", ["cat"])
     ('caribbean', None)
     """
-    if not _MISTAKEN[0] <= len(word) <= _MISTAKEN[1]:
+    if not _MIN_LETTERS <= len(word) <= _MAX_LETTERS:
         return None
-    best = process.extractOne(word, known, scorer=fuzz.ratio, score_cutoff=_SIMILAR)
+    best = process.extractOne(word, vocabulary, scorer=fuzz.ratio, score_cutoff=_MIN_RATIO)
     return best[0] if best else None
 
 
-_MISTAKEN = (5, 60)  # letters of a word or phrase that may be mistyped
-_SIMILAR = 83.0  # rapidfuzz's ratio in per cent: one letter in six, or two that changed places
+_MIN_LETTERS, _MAX_LETTERS = 5, 60  # of a word or phrase that is corrected
+_MIN_RATIO = 83.0  # rapidfuzz's ratio in per cent: one letter in six, or two that changed places
 
 
 @lru_cache(maxsize=65536)
@@ -123,21 +123,21 @@ def name_lemmas(name: str) -> tuple[str, ...]:
 
 
 def runs(words: Sequence[Word], longest: int) -> Iterator[tuple[int, int, list[Word]]]:
-    """Runs of up to `longest` words without the marks between them, longest first: the span `start:end` and the words.
+    """Runs of up to `longest` words, longest first, without the marks between them: the span `start:end` and the words.
 
     >>> [(start, end) for start, end, _ in runs(split_words("New York, please"), 2)]
     [(0, 2), (1, 4), (0, 1), (1, 2), (3, 4)]
     """
-    spoken = [(position, word) for position, word in enumerate(words) if not word.is_mark]
-    positions = [position for position, _ in spoken]
-    kept = [word for _, word in spoken]
-    for length in range(min(longest, len(kept)), 0, -1):
-        for first in range(len(kept) - length + 1):
-            yield positions[first], positions[first + length - 1] + 1, kept[first : first + length]
+    unmarked = [(position, word) for position, word in enumerate(words) if not word.is_mark]
+    positions = [position for position, _ in unmarked]
+    plain = [word for _, word in unmarked]
+    for length in range(min(longest, len(plain)), 0, -1):
+        for first in range(len(plain) - length + 1):
+            yield positions[first], positions[first + length - 1] + 1, plain[first : first + length]
 
 
 def quoted_spans(words: Sequence[Word]) -> list[tuple[int, int]]:
-    """Spans `start:end` of words between quotation marks, of any style; the apostrophe of `singers' songs` opens none.
+    """Spans `start:end` of words between quotation marks of any style; the apostrophe of `singers' songs` is not one.
 
     >>> quoted_spans(split_words("the word 'Hey' or “you”"))
     [(3, 4), (7, 8)]
@@ -152,11 +152,11 @@ def quoted_spans(words: Sequence[Word]) -> list[tuple[int, int]]:
             spans.append((closed[-1], position))
             opened = [(closing, inside) for closing, inside in opened if inside < closed[-1]]
         elif word.text in _QUOTES and (is_after_space or words[position - 1].is_mark):
-            opened = [*opened[-_DEEPEST:], (_QUOTES[word.text], position + 1)]
+            opened = [*opened[-_MAX_OPEN:], (_QUOTES[word.text], position + 1)]
     return sorted(spans)
 
 
-_DEEPEST = 8  # quotes open at once; an apostrophe may open one that never closes
+_MAX_OPEN = 8  # quotes open at once; an apostrophe may open one that never closes
 _QUOTES = {
     '"': ('"', "\u201d"),
     "'": ("'", "\u2019"),
@@ -172,7 +172,7 @@ _QUOTES = {
 
 
 def begins_sentence(words: Sequence[Word], position: int) -> bool:
-    """Whether the word is the first of a sentence, where a capital says nothing."""
+    """Whether the word begins a sentence, where a capital carries no meaning."""
     return position == 0 or words[position - 1].text in (".", "?", "!", ";", ":")
 
 
@@ -182,7 +182,7 @@ def is_stop_word(word: Word) -> bool:
 
 @lru_cache(maxsize=65536)
 def compact(text: str) -> str:
-    """Letters and digits alone, lower-case and without accents: equal for spellings that differ in nothing else.
+    """The letters and digits of a text, lower-case and without accents, by which spellings are compared.
 
     >>> compact("Tokyo , Japan"), compact("Ph.D."), compact("Café-Bar")
     ('tokyojapan', 'phd', 'cafebar')
@@ -209,9 +209,9 @@ _FORMS = {
     },
     **{"loaves": "loaf", "thieves": "thief", "lenses": "lens"},
 }
-"""Words that the dictionary keeps, or takes for a verb's; the table `sale` is asked about as sales."""
+"""Words that the dictionary leaves as they are or takes for verbs: questions about the table `sale` say sales."""
 _SINGULAR = ("ss", "us", "is")
-_SHORT = 3  # letters of a word that is not cut
+_MAX_UNCUT = 3  # letters; shorter words keep their s
 
 _STOP_WORDS = """
     a about above after all also am an and any are as at be because been before being below between both but by can
@@ -223,4 +223,4 @@ _STOP_WORDS = """
     your 's
 """
 STOP_WORDS = frozenset(_STOP_WORDS.split())
-"""Words that say nothing of a schema by themselves; they link only as part of a longer phrase."""
+"""Words that link to a schema only as part of a longer phrase."""

@@ -1,6 +1,6 @@
-"""Simple world knowledge: what a question says and a database stores for the same thing ("French" and "France").
+"""Simple world knowledge: different words of questions and databases for the same thing ("French" and "France").
 
-In: `world.yaml`, which explains its own form. Out: `World`, looked up by what is said and by what is stored.
+In: `world.yaml`, which explains its own form. Out: `World`, to be looked up by phrase, by code or by stored text.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,7 +17,7 @@ from dtfixup.sql.language.words import Word, compact, is_stop_word, lemma, name_
 
 
 class Topic(StrEnum):
-    """What a concept is one of."""
+    """The class of a concept."""
 
     GENDER = "gender"
     TRUTH = "truth"
@@ -31,7 +31,7 @@ class Topic(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Concept:
-    """One thing of the world with its names; `forms` holds the name first, then the words in `said`."""
+    """One thing of the world; `forms` holds its name first, then other words for it."""
 
     topic: Topic
     forms: tuple[str, ...]
@@ -44,15 +44,15 @@ class Concept:
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """All concepts, by the lemmas of what is said, by code as written, and by compact stored text."""
+    """All concepts, indexed by the lemmas of a phrase, by code as written and by compact stored text."""
 
     concepts: tuple[Concept, ...]
-    said: Mapping[str, tuple[Concept, ...]]
+    phrases: Mapping[str, tuple[Concept, ...]]
     codes: Mapping[str, tuple[Concept, ...]]
     topics: Mapping[str, frozenset[Topic]]
     """Topics by the compact text of a form or code."""
     asked: Mapping[str, tuple[str, ...]]
-    """Lemmas of column names by the lemma that asks for them."""
+    """Lemmas of column names by the lemma that asks for such a column: `old` asks for `age`."""
     longest: int
     """The number of words of the longest form."""
 
@@ -69,21 +69,21 @@ def world() -> World:
 
 
 def mentions(words: Sequence[Word]) -> Iterator[tuple[int, int, tuple[Concept, ...]]]:
-    """The concepts that the words `start:end` name; nothing inside a longer name.
+    """The spans `start:end` that name concepts, with those; none inside a longer one.
 
     >>> from dtfixup.sql.language.words import split_words
     >>> [(start, end, concepts[0].name) for start, end, concepts in mentions(split_words("South Koreans in Texas"))]
     [(0, 2, 'South Korea'), (3, 4, 'Texas')]
     """
-    known = world()
-    found: list[tuple[int, int]] = []
-    for start, end, run in runs(words, known.longest):
-        concepts = known.said.get(" ".join([word.lemma for word in run]), ())
+    knowledge = world()
+    spans: list[tuple[int, int]] = []
+    for start, end, run in runs(words, knowledge.longest):
+        concepts = knowledge.phrases.get(" ".join([word.lemma for word in run]), ())
         if len(run) == 1:
             concepts = () if is_stop_word(run[0]) else concepts
-            concepts += known.codes.get(run[0].text, ())
-        if concepts and not any(first <= start and end <= last for first, last in found):
-            found.append((start, end))
+            concepts += knowledge.codes.get(run[0].text, ())
+        if concepts and not any(first <= start and end <= last for first, last in spans):
+            spans.append((start, end))
             yield start, end, concepts
 
 
@@ -107,23 +107,23 @@ def read_world(text: str) -> World:
             raise DataError(f"world knowledge: asked: {name}: expected a list of words, got {asking!r}")
         for word in asking:
             asked.setdefault(lemma(str(word)), []).append(lemma(str(name)))
-    said: dict[str, list[Concept]] = {}
+    phrases: dict[str, list[Concept]] = {}
     codes: dict[str, list[Concept]] = {}
     topics: dict[str, set[Topic]] = {}
     longest = 1
     for concept in concepts:
         for phrase in dict.fromkeys(name_lemmas(form) for form in concept.forms):
-            said.setdefault(" ".join(phrase), []).append(concept)
+            phrases.setdefault(" ".join(phrase), []).append(concept)
             longest = max(longest, len(phrase))
-        for code in filter(str.isupper, concept.codes):  # figures are stored for yes and no, but not said
+        for code in filter(str.isupper, concept.codes):  # 1 and 0 are stored for yes and no; questions do not use them
             codes.setdefault(code, []).append(concept)
         for form in concept.forms + concept.codes:
             topics.setdefault(compact(form), set()).add(concept.topic)
     return World(
         tuple(concepts),
-        {phrase: tuple(found) for phrase, found in said.items()},
-        {code: tuple(found) for code, found in codes.items()},
-        {form: frozenset(found) for form, found in topics.items()},
+        {phrase: tuple(concepts_of) for phrase, concepts_of in phrases.items()},
+        {code: tuple(concepts_of) for code, concepts_of in codes.items()},
+        {form: frozenset(concepts_of) for form, concepts_of in topics.items()},
         {word: tuple(names) for word, names in asked.items()},
         longest,
     )
@@ -131,7 +131,7 @@ def read_world(text: str) -> World:
 
 def _entries(topic: Any, entries: Any) -> Mapping[Any, Any]:
     if not isinstance(entries, Mapping):
-        raise DataError(f"world knowledge: {topic}: expected names with what is said for them, got {entries!r}")
+        raise DataError(f"world knowledge: {topic}: expected names with other words for them, got {entries!r}")
     return entries
 
 
@@ -141,8 +141,8 @@ def _concept(topic: Any, name: Any, entry: Any) -> Concept:
         raise DataError(f"{where}: unknown topic; known are {', '.join(Topic)}")
     if not isinstance(entry, Mapping) or not set(entry) <= {"said", "codes"}:
         raise DataError(f"{where}: expected {{said: [...], codes: [...]}}, got {entry!r}")
-    said, codes = entry.get("said", []), entry.get("codes", [])
-    for form in (name, *said, *codes):
+    others, codes = entry.get("said", []), entry.get("codes", [])
+    for form in (name, *others, *codes):
         if not isinstance(form, str):  # YAML reads a bare NO as false
             raise DataError(f"{where}: expected text, got {form!r}; put it in quotes")
-    return Concept(Topic(topic), (name, *said), tuple(codes))
+    return Concept(Topic(topic), (name, *others), tuple(codes))

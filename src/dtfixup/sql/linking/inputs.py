@@ -1,7 +1,7 @@
-"""What the model is told of a database and of a question over it, before any subword is cut.
+"""The inputs of the model for a database and for a question over it, before subwords are split off.
 
-In: a schema, the content of its database, a question. Out: `DatabaseInputs` and `QuestionInputs`. `prepare.py` writes
-them down for a whole dataset; the parser makes them for one question. The same code, so that both see the same.
+In: a schema, the content of its database, a question. Out: `DatabaseInputs` and `QuestionInputs`. Preparation makes
+them for a whole dataset and the parser for one question, by the same code.
 """
 
 from dataclasses import dataclass
@@ -60,8 +60,8 @@ def describe_question(question: str, database: DatabaseInputs) -> QuestionInputs
     words = split_words(question)
     links = link(words, database.schema, database.content)
     codes = link_codes(*links.matrix(len(words), database.schema), database.schema)
-    found = candidates(words, question, database.schema, database.content, links)
-    return QuestionInputs(words, links, codes, found)
+    literals = candidates(words, question, database.schema, database.content, links)
+    return QuestionInputs(words, links, codes, literals)
 
 
 def _words(name: str) -> tuple[str, ...]:
@@ -69,12 +69,12 @@ def _words(name: str) -> tuple[str, ...]:
 
 
 def _columns_of_words(schema: Schema, content: ContentIndex | None) -> list[int]:
-    """Text columns whose values are neither numbers nor times: nothing to add up or average."""
+    """Text columns whose values are neither numbers nor times, so that no sum or average is offered."""
     if content is None:
         return []
-    found = []
+    columns = []
     for index, (column, stored) in enumerate(zip(schema.columns, content.columns, strict=True)):
         is_text = column.type is ColumnType.TEXT and stored.looks is Looks.TEXT
         if is_text and all(plain_number(value) is None for value in stored.values):
-            found.append(index)
-    return found
+            columns.append(index)
+    return columns

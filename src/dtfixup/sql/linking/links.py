@@ -1,7 +1,7 @@
-"""Which words of a question name which tables and columns, and which say values that columns hold (SPEC §3).
+"""Which words of a question name tables and columns, and which express values of columns.
 
-In: the words of a question, a schema, and the content of its database where there is one. Out: `Links`, also as the
-matrices that the model takes. `linking/view.py` shows them to people and programs.
+In: the words of a question, a schema and, if given, the content of its database. Out: `Links`, also as the matrices
+that the model takes. `linking/view.py` renders them.
 """
 
 from collections.abc import Sequence
@@ -31,13 +31,13 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Links:
-    """What the words of one question say of a schema, from left to right."""
+    """The links of one question, from left to right."""
 
     names: tuple[NameLink, ...]
     values: tuple[ValueLink, ...]
 
     def matrix(self, n_words: int, schema: Schema) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-        """`Match`s of words × columns and of words × tables; of the values, the strong ones; never a table's `*`."""
+        """`Match` codes of words × columns and of words × tables, with strong values only; a table's `*` has none."""
         columns = np.zeros((n_words, len(schema.columns)), dtype=np.uint8)
         tables = np.zeros((n_words, len(schema.tables)), dtype=np.uint8)
         for link in self.values:
@@ -53,6 +53,6 @@ class Links:
 
 
 def link(words: Sequence[Word], schema: Schema, content: ContentIndex | None) -> Links:
-    """Link a question to a schema and, where it is given, to the content of the database."""
+    """Link a question to a schema and, if given, to the content of its database."""
     names = link_names(words, schema)
     return Links(names, link_values(words, schema, content, names))

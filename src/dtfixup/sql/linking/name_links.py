@@ -1,10 +1,10 @@
-"""Which runs of words in a question name tables and columns (SPEC §3, name matching).
+"""Which runs of words in a question name tables and columns.
 
 In: the words of a question and a schema. Out: `NameLink`s. The definitions are RAT-SQL's: a run of lemmas that is a
-whole name matches it exactly, one that is part of a name matches it partially, and a stop word by itself is no part of
-a name. One refinement: a whole name inside a longer run that is itself a whole name matches partially, so that the
-words `song name` say more for the column `song name` than for the column `name`. Mistyped words count as what they
-stand for, and words such as `oldest` as part of the name of what they ask for (`world.yaml`).
+whole name matches it exactly, one that is part of a name matches it partially, and a stop word alone matches nothing.
+One refinement: a whole name inside a longer whole name matches partially, so that the words `song name` mean the
+column `song name` rather than the column `name`. Mistyped words are corrected, and a word such as `oldest` matches the
+name of what it asks for (`world.yaml`).
 """
 
 from collections import Counter
@@ -19,7 +19,7 @@ from dtfixup.sql.language.world import world
 
 
 class Item(StrEnum):
-    """What a name link points at."""
+    """The kind of schema item that a link points at."""
 
     TABLE = "table"
     COLUMN = "column"
@@ -44,14 +44,14 @@ class NameLink:
 
 
 LONGEST_NAME = 6
-"""Words of a question that one name is looked for in."""
+"""The longest run of words that is compared with a name."""
 
 _Items = list[tuple[Item, int]]
 
 
 @dataclass(frozen=True, slots=True)
-class _Names:
-    """Schema items by the lemmas of their whole names, by the same without spaces, and by parts of their names."""
+class _NameIndex:
+    """Schema items by the lemmas of their whole names, by these without spaces, and by parts of the names."""
 
     whole: dict[str, _Items]
     joined: dict[str, _Items]
@@ -59,45 +59,45 @@ class _Names:
 
 
 def link_names(words: Sequence[Word], schema: Schema) -> tuple[NameLink, ...]:
-    """Every name a question says; of two runs that link the same words to the same item, the longer."""
-    names = _names_of(schema)
+    """Every name in a question; if two runs link the same words to the same item, the longer one."""
+    index = _index_of(schema)
     lemmas = schema_lemmas(schema)
-    spelled = {word.lemma: word.lemma if word.lemma in names.joined else _respelled(word, lemmas) for word in words}
-    kept: list[NameLink] = []
+    spelling = {word.lemma: word.lemma if word.lemma in index.joined else _respelled(word, lemmas) for word in words}
+    links: list[NameLink] = []
     linked: set[tuple[int, Item, int]] = set()  # word, item
     whole: list[tuple[int, int, Item]] = []
 
     def keep(start: int, end: int, items: _Items, kind: MatchKind) -> None:
-        for item, index in items:
-            cells = {(position, item, index) for position in range(start, end)}
+        for item, number in items:
+            cells = {(position, item, number) for position in range(start, end)}
             if not cells <= linked:
                 linked.update(cells)
-                kept.append(NameLink(start, end, item, index, kind))
+                links.append(NameLink(start, end, item, number, kind))
 
     for start, end, run in runs(words, LONGEST_NAME):  # the longest first
-        key = " ".join([spelled[word.lemma] for word in run])
-        exact = names.whole.get(key) or names.joined.get(key.replace(" ", ""), [])
+        key = " ".join([spelling[word.lemma] for word in run])
+        exact = index.whole.get(key) or index.joined.get(key.replace(" ", ""), [])
         around = {item for first, last, item in whole if first <= start and end <= last}
-        for item, index in exact:
-            # A table inside a column's name is meant too: the song of `song name`.
+        for item, number in exact:
+            # A table inside a column's name keeps its match: the song of `song name`.
             is_inside = Item.TABLE in around if item is Item.TABLE else bool(around)
-            keep(start, end, [(item, index)], MatchKind.PARTIAL if is_inside else MatchKind.EXACT)
-        keep(start, end, names.parts.get(key, []), MatchKind.PARTIAL)
+            keep(start, end, [(item, number)], MatchKind.PARTIAL if is_inside else MatchKind.EXACT)
+        keep(start, end, index.parts.get(key, []), MatchKind.PARTIAL)
         whole += [(start, end, item) for item in {item for item, _ in exact}]
         if len(run) == 1:
-            keep(start, end, _asked_for(run[0].lemma, names), MatchKind.PARTIAL)
-    return tuple(sorted(kept, key=lambda link: (link.start, link.end, link.item, link.index)))
+            keep(start, end, _asked_for(run[0].lemma, index), MatchKind.PARTIAL)
+    return tuple(sorted(links, key=lambda link: (link.start, link.end, link.item, link.index)))
 
 
-def _asked_for(lemma: str, names: _Names) -> _Items:
-    """The columns that measure what a word asks for: `oldest` asks for an age."""
+def _asked_for(lemma: str, names: _NameIndex) -> _Items:
+    """The columns that a word of degree asks for: `oldest` asks for an age."""
     asked = world().asked.get(lemma, ())
     items = [item for name in asked for item in names.whole.get(name, []) + names.parts.get(name, [])]
     return [(item, index) for item, index in items if item is Item.COLUMN]
 
 
 def _respelled(word: Word, lemmas: frozenset[str]) -> str:
-    """The word's lemma, or the lemma of the schema that a mistyped word stands for."""
+    """The word's lemma; for a mistyped word, the lemma of the schema that it stands for."""
     if word.lemma in lemmas or not word.text.isalpha() or is_english(word.text):
         return word.lemma
     return closest_word(word.lemma, sorted(lemmas)) or word.lemma
@@ -113,12 +113,12 @@ def distinctive_lemmas(schema: Schema) -> frozenset[str]:
     return _distinctive(*_naturals(schema))
 
 
-def _names_of(schema: Schema) -> _Names:
+def _index_of(schema: Schema) -> _NameIndex:
     return _index_names(*_naturals(schema))
 
 
 def _naturals(schema: Schema) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """What the caches go by: hashing names is much quicker than hashing a schema. The `*`s have empty names."""
+    """The keys of the caches: hashing names is much quicker than hashing a schema. The `*`s have empty names."""
     columns = tuple("" if column.type is ColumnType.STAR else column.natural for column in schema.columns)
     return tuple(table.natural for table in schema.tables), columns
 
@@ -135,7 +135,7 @@ def _distinctive(tables: tuple[str, ...], columns: tuple[str, ...]) -> frozenset
 
 
 @lru_cache(maxsize=512)
-def _index_names(tables: tuple[str, ...], columns: tuple[str, ...]) -> _Names:
+def _index_names(tables: tuple[str, ...], columns: tuple[str, ...]) -> _NameIndex:
     whole: dict[str, _Items] = {}
     joined: dict[str, _Items] = {}
     parts: dict[str, _Items] = {}
@@ -148,15 +148,15 @@ def _index_names(tables: tuple[str, ...], columns: tuple[str, ...]) -> _Names:
         joined.setdefault("".join(lemmas), []).append((item, index))
         for part in _parts_of(lemmas):
             parts.setdefault(part, []).append((item, index))
-    return _Names(whole, joined, parts)
+    return _NameIndex(whole, joined, parts)
 
 
 def _parts_of(lemmas: tuple[str, ...]) -> list[str]:
     """Every run of the lemmas that is shorter than the whole and holds more than stop words, once."""
-    found: dict[str, None] = {}
+    parts: dict[str, None] = {}
     for start in range(len(lemmas)):
         for end in range(start + 1, min(len(lemmas), start + LONGEST_NAME) + 1):
             part = lemmas[start:end]
             if part != lemmas and not STOP_WORDS.issuperset(part):
-                found[" ".join(part)] = None
-    return list(found)
+                parts[" ".join(part)] = None
+    return list(parts)

@@ -1,7 +1,7 @@
-"""Relations between the items of an input: question words, columns, tables (SPEC §3; RAT-SQL's graph).
+"""Relations between the items of an input, question words, columns and tables, as in RAT-SQL.
 
 In: a schema, and which words match which columns and tables. Out: a matrix of `Relation` ids over
-[words | columns | tables]. It is stored factored: the schema's part once per database, the links once per question,
+[words | columns | tables]. It is stored in parts: the schema's once per database, the links once per question,
 word distances not at all; `expand` puts them together. Axes: W words, C columns (with each table's `*`), T tables.
 """
 
@@ -20,17 +20,17 @@ DISTANCE = 2
 
 
 class Match(IntEnum):
-    """How a question word matches a column or table; a value replaces a partial name, an exact name all."""
+    """How a question word matches a column or table; a later one replaces an earlier, but an exact name a value."""
 
     NONE = 0
     PARTIAL = 1
     EXACT = 2
     VALUE = 3
-    """The word is (part of) a value of the column. Departs: the paper counts it as exact; `expand` can do that too."""
+    """The word is (part of) a value of the column. Departs: the paper counts it as exact; see `expand`."""
 
 
 class Relation(IntEnum):
-    """What the second item is to the first; X_Y reads 'from an X to a Y'."""
+    """The relation of the second item to the first; X_Y reads 'from an X to a Y'."""
 
     @staticmethod
     def _generate_next_value_(name: str, start: int, count: int, last_values: list[int]) -> int:
@@ -173,7 +173,7 @@ def _columns_to_tables(
 def _tables_to_columns(
     schema: Schema, table_C: NDArray[np.int_], star_C: NDArray[np.bool_], refers_CC: NDArray[np.bool_]
 ) -> Codes:
-    """The same facts seen from the table."""
+    """The same relations seen from the table."""
     to_TC = _columns_to_tables(schema, table_C, star_C, refers_CC).T
     shift = np.where(
         star_C,
@@ -184,12 +184,12 @@ def _tables_to_columns(
 
 
 def link_codes(columns_WC: Codes, tables_WT: Codes, schema: Schema) -> Codes:
-    """[W, C + T]: the links of one question as they are stored; a table's `*` takes the table's matches."""
+    """[W, C + T]: the stored form of one question's links; a table's `*` takes the table's matches."""
     words = columns_WC.shape[0]
     if columns_WC.shape != (words, len(schema.columns)) or tables_WT.shape != (words, len(schema.tables)):
         raise RelationError(f"links of shape {columns_WC.shape} and {tables_WT.shape} do not fit {schema.database}")
     if (columns_WC > max(Match)).any() or (tables_WT > Match.EXACT).any():
-        raise RelationError("links hold codes that are no `Match`, or a value match of a table")
+        raise RelationError("links hold codes outside `Match`, or a value match of a table")
     codes = np.concatenate([columns_WC, tables_WT], axis=1)
     codes[:, list(schema.stars)] = tables_WT
     return codes
@@ -198,7 +198,7 @@ def link_codes(columns_WC: Codes, tables_WT: Codes, schema: Schema) -> Codes:
 def expand(
     schema_part: Codes, links: Codes, columns: int, stars: NDArray[np.integer], *, values_apart: bool = True
 ) -> Codes:
-    """[W + C + T, W + C + T]: the whole matrix from its parts; `values_apart=False` counts values as exact matches."""
+    """[W + C + T, W + C + T]: the whole matrix; with `values_apart=False`, values count as exact matches."""
     words, items = links.shape
     if schema_part.shape != (items, items):
         raise RelationError(f"links to {items} items do not fit a schema's part of shape {schema_part.shape}")

@@ -1,8 +1,8 @@
-"""Which runs of words in a question say values that columns hold (SPEC §3, value linking).
+"""Which runs of words in a question express values of columns.
 
-In: the words of a question, a schema, the content of its database where there is one, and the name links. Out:
-`ValueLink`s: stored values, the same thing in other words (`world.yaml`), mistyped words, parts of stored values,
-numbers and dates. A link's strength says how far to trust it; the strengths were set on Spider's training questions.
+In: the words of a question, a schema, the name links and, if given, the content of the database. Out: `ValueLink`s:
+stored values, the same thing in other words (`world.yaml`), mistyped values, parts of values, numbers and dates. The
+strength of a link tells how far to trust it.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -28,25 +28,25 @@ from dtfixup.sql.linking.name_links import Item, MatchKind, NameLink, distinctiv
 
 
 class ValueMatch(StrEnum):
-    """How a run of words fits what a column holds."""
+    """How a run of words matches a value of a column."""
 
     WHOLE = "whole"
-    """It is a stored value, but for case, marks and word forms."""
+    """A stored value, whatever its case, punctuation and inflection."""
     WORLD = "world"
-    """It means the same as a stored value."""
+    """The same meaning as a stored value."""
     SIMILAR = "similar"
-    """It is a stored value, or a word of one, mistyped or in another form."""
+    """A stored value, or a word of one, mistyped or in a related form."""
     PART = "part"
-    """It is part of stored values."""
+    """Part of a stored value."""
     NUMBER = "number"
-    """It is a number, and the column holds it or is named beside it."""
+    """A number; the column holds it or is named beside it."""
     TIME = "time"
-    """It is a date or a time, and the column holds such."""
+    """A date or time in a column of dates or times."""
 
 
 @dataclass(frozen=True, slots=True)
 class ValueLink:
-    """The words `start:end` say a value of a column; `strength` is between 0 and 1, and `STRONG` or more is likely."""
+    """The words `start:end` express a value of a column; from strength `STRONG` to 1 the link is likely."""
 
     start: int
     end: int
@@ -56,17 +56,26 @@ class ValueLink:
     strength: float
 
 
-STRONG = 0.5
-_WEAK = 0.4
-_FAINT = 0.2
+# Strengths, set on Spider's training questions.
+_VERBATIM = 1.0  # the letters of a stored value
+_INFLECTED = 0.9  # the lemmas of a stored value
+_SAME_MEANING = 0.8  # other words for a stored value
+_CORRECTED = 0.7  # a mistyped value
+_CORRECTED_PART = 0.6  # a mistyped word of a value
+_CLEAR = 0.6  # a number or date whose column is beyond doubt
+STRONG = 0.5  # from here on a link is likely
+_WEAK = 0.4  # the words mean something else more likely
+POSSIBLE = 0.3  # from here on a linked value is a literal candidate
+_FAINT = 0.2  # kept for what a query may need nevertheless
+
 LONGEST_VALUE = 8
-"""Words of a question that one stored value is looked for in."""
+"""The longest run of words that is compared with a stored value."""
 
 
 def link_values(
     words: Sequence[Word], schema: Schema, content: ContentIndex | None, names: Sequence[NameLink]
 ) -> tuple[ValueLink, ...]:
-    """Every value a question says; of two links of the same words to the same value, the stronger."""
+    """Every value in a question; of two links from the same words to the same value, the stronger."""
     search = _Search(words, schema, content, names)
     if content is not None:
         search.whole_values(content)
@@ -83,18 +92,18 @@ def link_values(
 
 
 def _narrowed(links: Collection[ValueLink], schema: Schema, names: Sequence[NameLink]) -> Iterator[ValueLink]:
-    """Where several columns may hold what the same words say, weaken the links to those that are named less.
+    """If the same words link to values of several columns, weaken the links to columns that are named less clearly.
 
-    A stored text weighs enough by itself where the column or its table is named at all.
+    For a stored text it is enough that the column or its table is named at all.
     """
-    named: dict[tuple[Item, int], int] = {}
+    weights: dict[tuple[Item, int], int] = {}
     for name in names:
         weight = 2 if name.kind is MatchKind.EXACT else 1
-        named[name.item, name.index] = max(weight, named.get((name.item, name.index), 0))
+        weights[name.item, name.index] = max(weight, weights.get((name.item, name.index), 0))
 
     def weight_of(link: ValueLink) -> int:
         table = schema.columns[link.column].table
-        weight = named.get((Item.COLUMN, link.column), 0) + named.get((Item.TABLE, table), 0)
+        weight = weights.get((Item.COLUMN, link.column), 0) + weights.get((Item.TABLE, table), 0)
         return weight if link.how in (ValueMatch.NUMBER, ValueMatch.TIME) else min(weight, 1)
 
     heaviest: dict[tuple[int, int], int] = {}
@@ -108,7 +117,7 @@ def _narrowed(links: Collection[ValueLink], schema: Schema, names: Sequence[Name
 
 
 class _Search:
-    """One question's search; what was found first narrows down what is looked for next."""
+    """The search over one question; earlier finds narrow down later searches."""
 
     def __init__(
         self, words: Sequence[Word], schema: Schema, content: ContentIndex | None, names: Sequence[NameLink]
@@ -121,7 +130,7 @@ class _Search:
         self.quoted = quoted_spans(words)
         self.exactly_named = {(link.start, link.end) for link in names if link.kind is MatchKind.EXACT}
         self.found: dict[tuple[int, int, int, str], ValueLink] = {}
-        self.taken: list[tuple[int, int]] = []  # spans that say whole stored values
+        self.taken: list[tuple[int, int]] = []  # spans that are whole stored values
 
     def add(self, start: int, end: int, hits: Iterable[Hit], how: ValueMatch, strength: float) -> None:
         for hit in hits:
@@ -133,7 +142,7 @@ class _Search:
         return any(first <= start and end <= last for first, last in self.quoted)
 
     def is_marked(self, start: int, end: int) -> bool:
-        """Whether the words are in quotes, or capitalised where a sentence would not do it."""
+        """Whether the words are in quotes, or capitalised inside a sentence."""
         is_capitalised = self.words[start].text[0].isupper() and not begins_sentence(self.words, start)
         return is_capitalised or self.is_quoted(start, end)
 
@@ -141,16 +150,16 @@ class _Search:
         return word.lemma in self.schema_lemmas
 
     def is_inside(self, start: int, end: int) -> bool:
-        """Whether the span is a proper part of one that says a whole stored value."""
+        """Whether the span is a proper part of one that is a whole stored value."""
         return any(first <= start and end <= last and end - start < last - first for first, last in self.taken)
 
     def whole_values(self, content: ContentIndex) -> None:
         for start, end, run in runs(self.words, LONGEST_VALUE):
             hits = content.whole("".join([compact(word.text) for word in run]))
-            strength = 1.0
+            strength = _VERBATIM
             if not hits:
                 hits = content.whole("".join([compact(word.lemma) for word in run]))
-                strength = 0.9
+                strength = _INFLECTED
             if not hits:
                 continue
             if self.is_inside(start, end):
@@ -166,7 +175,7 @@ class _Search:
                     self.taken.append((start, end))
 
     def single_word(self, start: int, word: Word, hits: list[Hit], strength: float) -> tuple[list[Hit], float]:
-        """A stop word or a letter must be written as it is stored; a word of the schema says a value weakly."""
+        """A stop word or a letter must be written as stored; a word that is also a name links weakly."""
         if is_stop_word(word) or len(word.text) == 1:
             is_code = not is_stop_word(word) or (word.text.isupper() and start > 0)
             is_meant = is_code or self.is_quoted(start, start + 1)
@@ -179,17 +188,17 @@ class _Search:
         for start, end, concepts in mentions(self.words):
             hits = [hit for concept in concepts for hit in _stored_forms(concept, content)]
             if hits and not self.is_inside(start, end):
-                is_other = (start, end) in self.taken or (start, end) in self.exactly_named
-                self.add(start, end, hits, ValueMatch.WORLD, _WEAK if is_other else 0.8)
+                is_linked = (start, end) in self.taken or (start, end) in self.exactly_named
+                self.add(start, end, hits, ValueMatch.WORLD, _WEAK if is_linked else _SAME_MEANING)
                 self.taken.append((start, end))
 
     def named_truths(self, content: ContentIndex) -> None:
-        """A column of yes and no is asked for by its name: `is official` holds "T" where a language is official."""
+        """Link the name of a yes/no column to its yes: `official` means that `is official` holds "T"."""
         for link in self.names:
             if link.item is not Item.COLUMN or Topic.TRUTH not in content.columns[link.index].topics:
                 continue
-            said = {word.lemma for word in self.words[link.start : link.end]} - STOP_WORDS
-            if said & distinctive_lemmas(self.schema):
+            lemmas = {word.lemma for word in self.words[link.start : link.end]} - STOP_WORDS
+            if lemmas & distinctive_lemmas(self.schema):
                 hits = [hit for hit in _stored_forms(world().yes, content) if hit.column == link.index]
                 self.add(link.start, link.end, hits, ValueMatch.WORLD, STRONG)
 
@@ -199,45 +208,40 @@ class _Search:
             span = (position, position + 1)
             if word.is_mark or is_stop_word(word) or self.is_inside(*span):
                 continue
-            right = content.respelled(word.text.lower()) if position not in named else None
-            if right is not None:
-                self.add(*span, content.whole(right), ValueMatch.SIMILAR, 0.7)
-                self.add(*span, content.containing(right), ValueMatch.SIMILAR, 0.6)
+            corrected = content.respelled(word.text.lower()) if position not in named else None
+            if corrected is not None:
+                self.add(*span, content.whole(corrected), ValueMatch.SIMILAR, _CORRECTED)
+                self.add(*span, content.containing(corrected), ValueMatch.SIMILAR, _CORRECTED_PART)
             elif span not in self.taken:
                 for hit in content.containing(word.lemma):
                     self.add_part(position, hit, content)
 
     def add_part(self, position: int, hit: Hit, content: ContentIndex) -> None:
-        """Link a word that is part of a value, with the words around it that are in the same value."""
-        held = frozenset(words_of(hit.value))
+        """Link a word that is part of a value, with its neighbours that are in the same value."""
+        value_words = frozenset(words_of(hit.value))
         start, end = position, position + 1
-        while start > 0 and self.words[start - 1].lemma in held:
+        while start > 0 and self.words[start - 1].lemma in value_words:
             start -= 1
-        while end < len(self.words) and self.words[end].lemma in held:
+        while end < len(self.words) and self.words[end].lemma in value_words:
             end += 1
-        said = [word for word in self.words[start:end] if not is_stop_word(word)]
+        telling = [word for word in self.words[start:end] if not is_stop_word(word)]
         if self.is_quoted(start, end):
             strength = STRONG
-        elif all(map(self.is_schema_word, said)):
+        elif all(map(self.is_schema_word, telling)):
             strength = _FAINT
-        elif self.is_marked(start, end) or len(said) > 1:
+        elif self.is_marked(start, end) or len(telling) > 1:
             strength = STRONG
         else:
-            strength = 0.3 if content.columns[hit.column].is_listed else _FAINT
+            strength = POSSIBLE if content.columns[hit.column].is_listed else _FAINT
         self.add(start, end, [hit], ValueMatch.PART, strength)
 
     def quoted_parts(self, content: ContentIndex) -> None:
-        """What stands in quotes: a mistyped value, or part of the values of a column named beside it."""
+        """Link quoted words: a mistyped value, or part of the values of a column named beside them."""
         for start, end in self.quoted:
             if (start, end) in self.taken:
                 continue
-            self.add(
-                start,
-                end,
-                content.similar("".join(compact(word.text) for word in self.words[start:end])),
-                ValueMatch.SIMILAR,
-                0.7,
-            )
+            key = "".join(compact(word.text) for word in self.words[start:end])
+            self.add(start, end, content.similar(key), ValueMatch.SIMILAR, _CORRECTED)
             text = " ".join(word.text for word in self.words[start:end])
             for column in self.columns_beside(start, end, before=5):
                 if any(text.lower() in value.lower() for value in content.columns[column].values):
@@ -250,7 +254,7 @@ class _Search:
                 continue
             for hit, end in content.kin(lowered, position):
                 if not any(first <= position and end <= last for first, last in self.taken):
-                    self.add(position, end, [hit], ValueMatch.SIMILAR, 0.3)
+                    self.add(position, end, [hit], ValueMatch.SIMILAR, POSSIBLE)
 
     def numbers(self) -> None:
         for number in self.plain_numbers():
@@ -259,17 +263,17 @@ class _Search:
             hits = [] if self.content is None else self.content.number(number.text)
             for hit in hits:
                 name = beside.get(hit.column)
-                is_telling = name is MatchKind.EXACT or (len(hits) == 1 and (name or len(hit.value) > 1))
-                self.add(*span, [hit], ValueMatch.NUMBER, 0.6 if is_telling else _FAINT)
+                is_clear = name is MatchKind.EXACT or (len(hits) == 1 and (name or len(hit.value) > 1))
+                self.add(*span, [hit], ValueMatch.NUMBER, _CLEAR if is_clear else _FAINT)
             stored = {hit.column for hit in hits}
             for column, name in beside.items():
                 if name is MatchKind.EXACT and column not in stored and self.looks(column) is Looks.NUMBER:
-                    # A single figure counts things more often than it is compared with a column.
-                    strength = 0.6 if len(number.text) > 1 else _FAINT
+                    # A single digit counts things more often than it is compared with a column.
+                    strength = _CLEAR if len(number.text) > 1 else _FAINT
                     self.add(*span, [Hit(column, number.text)], ValueMatch.NUMBER, strength)
 
     def plain_numbers(self) -> Iterator[Number]:
-        """Numbers that are not the day of a date, and figures with leading zeros."""
+        """Numbers outside dates, and digits with leading zeros."""
         days = [(date.start, date.end) for date in dates_in(self.words) if date.day is not None]
         for number in numbers_in(self.words):
             if not any(first <= number.start < last for first, last in days):
@@ -279,14 +283,14 @@ class _Search:
                 yield Number(position, position + 1, word.text)
 
     def columns_of_years(self, number: Number) -> dict[int, MatchKind]:
-        """A number that looks like a year names the columns that are called so."""
+        """A number that looks like a year counts as a name of every year column."""
         if not number.is_year:
             return {}
         columns = enumerate(self.schema.columns)
         return {index: MatchKind.EXACT for index, column in columns if "year" in name_lemmas(column.natural)}
 
     def columns_beside(self, start: int, end: int, before: int = 3) -> dict[int, MatchKind]:
-        """The columns named within `before` words before the span or two after it, and how."""
+        """The columns named up to `before` words before the span or two after it, with the kind of match."""
         beside: dict[int, MatchKind] = {}
         for link in self.names:
             is_beside = 0 <= start - link.end <= before or 0 <= link.start - end <= 2
@@ -295,19 +299,19 @@ class _Search:
         return beside
 
     def looks(self, column: int) -> Looks:
-        """What a column holds, by its content or else by its declared type."""
+        """The looks of a column's values; without values, by its declared type."""
         looks = looks_of(column, self.schema, self.content)
         return Looks.TEXT if looks is Looks.NOTHING else looks
 
     def dates(self) -> None:
-        """Dates in the form in which each column of dates writes them."""
+        """Link each date to the columns of dates, written in their forms."""
         for date in dates_in(self.words):
             forms = self.date_forms()
             values = {column: render_date(date, form) for column, form in forms.items() if form is not None}
             self.add_times(date.start, date.end, values)
 
     def durations(self) -> None:
-        """What stored clock times begin with: `4 minutes` is in 4:15."""
+        """Link durations to clock times: `4 minutes` begins 4:15."""
         for number in numbers_in(self.words):
             if self.content is None or number.end == len(self.words):
                 continue
@@ -321,7 +325,7 @@ class _Search:
                 self.add_times(number.start, number.end + 1, clocks)
 
     def date_forms(self) -> dict[int, str | None]:
-        """The columns of dates and times and how they write dates; None for times of day."""
+        """The columns of dates and times with their date forms; None for times of day."""
         columns = [index for index in range(len(self.schema.columns)) if self.looks(index) is Looks.TIME]
         if self.content is None:
             return dict.fromkeys(columns, _USUAL_FORM)
@@ -332,7 +336,7 @@ class _Search:
         beside = self.columns_beside(start, end)
         for column, value in values.items():
             if value:
-                strength = 0.6 if len(values) == 1 or column in beside else 0.3
+                strength = _CLEAR if len(values) == 1 or column in beside else POSSIBLE
                 self.add(start, end, [Hit(column, value)], ValueMatch.TIME, strength)
 
 
@@ -340,9 +344,9 @@ _USUAL_FORM = "YYYY-MM-DD"
 
 
 def _stored_forms(concept: Concept, content: ContentIndex) -> list[Hit]:
-    """The stored values that mean a concept; its codes only in columns about its topic."""
+    """The stored values that mean a concept; its codes count only in columns about its topic."""
     hits = [hit for form in concept.forms for hit in content.whole(compact(form))]
     for code in concept.codes:
-        found = content.whole(compact(code)) + content.number(code)
-        hits += [hit for hit in found if concept.topic in content.columns[hit.column].topics]
+        coded = content.whole(compact(code)) + content.number(code)
+        hits += [hit for hit in coded if concept.topic in content.columns[hit.column].topics]
     return hits

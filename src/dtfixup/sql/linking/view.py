@@ -1,4 +1,4 @@
-"""Links as people and programs see them.
+"""Links rendered for people and programs.
 
 In: a question, its words and its links. Out: coloured text for a terminal, or JSON.
 """
@@ -18,7 +18,7 @@ from dtfixup.sql.linking.value_links import STRONG
 
 
 class Mark(StrEnum):
-    """What a word of the question says, the most telling first."""
+    """What a word of the question refers to, the most specific first."""
 
     VALUE = "value"
     COLUMN = "column"
@@ -35,18 +35,18 @@ _STYLES = {
 
 
 def render(question: str, words: Sequence[Word], links: Links, schema: Schema) -> Text:
-    """The question with its words coloured by what they say, one line for every link of note, and a legend.
+    """The question with its words coloured by `Mark`, a line for each notable link, and a legend.
 
-    Of the partial names those are left out whose words say something better; of the values, the weak ones.
+    Weak values are left out, and so are partial names whose words have a better mark.
     """
-    said = best_of_words(links)
-    text = Text(shown(question))
-    for position, mark in said.items():
+    marks = best_of_words(links)
+    text = Text(printable(question))
+    for position, mark in marks.items():
         text.stylize(_STYLES[mark], words[position].start, words[position].end)
     for start, end, mark, target in _notes(links, schema):
-        if any(said[position] is mark for position in range(start, end)):
+        if any(marks[position] is mark for position in range(start, end)):
             phrase = question[words[start].start : words[end - 1].end]
-            text.append("\n  ").append(shown(phrase), _STYLES[mark]).append(shown(f" → {target}"))
+            text.append("\n  ").append(printable(phrase), _STYLES[mark]).append(printable(f" → {target}"))
     text.append("\n\n")
     for mark, style in _STYLES.items():
         text.append(mark, style).append("  ")
@@ -54,25 +54,25 @@ def render(question: str, words: Sequence[Word], links: Links, schema: Schema) -
     return text
 
 
-def shown(text: str) -> str:
-    """The text with a blank for every control character: a terminal would obey it, and it would shift the colours."""
+def printable(text: str) -> str:
+    """The text with blanks for control characters, which a terminal would obey."""
     return "".join(" " if unicodedata.category(character) == "Cc" else character for character in text)
 
 
 def best_of_words(links: Links) -> dict[int, Mark]:
-    """The most telling thing that each linked word says."""
+    """The most specific mark of each linked word."""
     order = list(Mark)
-    said: dict[int, Mark] = {}
-    found = [(link.start, link.end, mark_of(link)) for link in links.names]
-    found += [(link.start, link.end, Mark.VALUE) for link in links.values if link.strength >= STRONG]
-    for start, end, mark in found:
+    marks: dict[int, Mark] = {}
+    spans = [(link.start, link.end, mark_of(link)) for link in links.names]
+    spans += [(link.start, link.end, Mark.VALUE) for link in links.values if link.strength >= STRONG]
+    for start, end, mark in spans:
         for position in range(start, end):
-            said[position] = min(mark, said.get(position, mark), key=order.index)
-    return said
+            marks[position] = min(mark, marks.get(position, mark), key=order.index)
+    return marks
 
 
 def _notes(links: Links, schema: Schema) -> list[tuple[int, int, Mark, str]]:
-    """Span, mark and what is linked, from left to right."""
+    """Span, mark and target of each notable link, from left to right."""
     notes = [(link.start, link.end, mark_of(link), f"{link.item} {name_of(link, schema)}") for link in links.names]
     notes += [
         (link.start, link.end, Mark.VALUE, f"{schema.qualified(link.column)} = {link.value!r} ({link.how})")
@@ -87,7 +87,7 @@ def mark_of(link: NameLink) -> Mark:
 
 
 def name_of(link: NameLink, schema: Schema) -> str:
-    """The table or column that a link means."""
+    """The name of the table or column that a link points at."""
     return schema.tables[link.index].name if link.item is Item.TABLE else schema.qualified(link.index)
 
 
@@ -97,7 +97,7 @@ def links_json(question: str, words: Sequence[Word], links: Links, schema: Schem
 
 
 def links_content(question: str, words: Sequence[Word], links: Links, schema: Schema) -> dict[str, Any]:
-    """The words and all links, for JSON; spans count words, and words say where they stand in the question."""
+    """The words and all links as JSON values; spans count words, and words have character offsets."""
 
     def phrase(start: int, end: int) -> str:
         return question[words[start].start : words[end - 1].end]

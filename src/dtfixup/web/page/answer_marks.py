@@ -9,7 +9,7 @@ import re
 from dtfixup.sql.ask.answers import Answer
 from dtfixup.sql.ask.view import percent
 from dtfixup.sql.linking.value_links import STRONG
-from dtfixup.sql.linking.view import Mark, best_of_words, mark_of, name_of, shown
+from dtfixup.sql.linking.view import Mark, best_of_words, mark_of, name_of, printable
 from dtfixup.web.page.pictures import clipped
 
 _MOST_NOTES = 8
@@ -38,7 +38,7 @@ def pieces(answer: Answer) -> list[tuple[str, str | None]]:
         end = word.end
     if rest := answer.question[end:]:
         found.append((rest, None))
-    return [(shown(text), mark) for text, mark in found]
+    return [(printable(text), mark) for text, mark in found]
 
 
 def notes(answer: Answer) -> list[tuple[str, str, Mark]]:
@@ -48,7 +48,7 @@ def notes(answer: Answer) -> list[tuple[str, str, Mark]]:
     for start, end, mark, target in _targets(answer):
         if any(marks.get(place) is mark for place in range(start, end)):
             words = answer.question[answer.words[start].start : answer.words[end - 1].end]
-            found.setdefault((shown(words), shown(target)), (start, mark))
+            found.setdefault((printable(words), printable(target)), (start, mark))
     ordered = sorted(found.items(), key=lambda item: item[1][0])
     return [(words, target, mark) for (words, target), (_, mark) in ordered][:_MOST_NOTES]
 
@@ -86,7 +86,7 @@ def laid_out(sql: str) -> str:
 
 def choices(answer: Answer, sure_above: float) -> list[tuple[str, str]]:
     """The alternatives as a list to choose from: what is shown, and the query."""
-    return [(f"{share}  {shown(sql)}", sql) for sql, share in shares(answer, sure_above).items()]
+    return [(f"{share}  {printable(sql)}", sql) for sql, share in shares(answer, sure_above).items()]
 
 
 def shares(answer: Answer, sure_above: float) -> dict[str, str]:

@@ -120,7 +120,7 @@ class TextRestrictions(Restricting):
                 value.lower(), value.lower() if value.lower() in ("female", "male") else None
             )
         if attribute.noun.head in ("nationality", "country", "citizenship"):
-            for concept in world().said.get(" ".join(map(lemma, value.split())), ()):
+            for concept in world().phrases.get(" ".join(map(lemma, value.split())), ()):
                 if concept.topic is Topic.COUNTRY and len(concept.forms) > 1:
                     return concept.forms[1]
             return None
