@@ -1,7 +1,7 @@
-"""Weights in a lower precision for one pass, all cast together: autocast would launch a kernel for each.
+"""Cast all weights of a model together for one pass; autocast would launch a kernel for each weight.
 
-In: a module, a type, and which of its parameters to leave as they are. Out: the module's output, computed with cast
-weights; gradients arrive at the parameters in their own type. Two multi-tensor kernels a pass instead of two a weight.
+In: a model, a dtype, and the names of the weights to cast. Out: the model's output, computed with the cast weights;
+gradients arrive at the parameters in their own dtype. A pass takes two multi-tensor kernels.
 """
 
 from collections.abc import Sequence
@@ -23,17 +23,17 @@ class _CastTogether(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor | None) -> Any:
-        there = [(place, gradient) for place, gradient in enumerate(gradients) if gradient is not None]
-        cast = [torch.empty_like(gradient, dtype=ctx.dtypes[place]) for place, gradient in there]
-        torch._foreach_copy_(cast, [gradient for _, gradient in there])
+        present = [(index, gradient) for index, gradient in enumerate(gradients) if gradient is not None]
+        cast = [torch.empty_like(gradient, dtype=ctx.dtypes[index]) for index, gradient in present]
+        torch._foreach_copy_(cast, [gradient for _, gradient in present])
         out: list[Tensor | None] = [None] * len(gradients)
-        for (place, _), gradient in zip(there, cast, strict=True):
-            out[place] = gradient
+        for (index, _), gradient in zip(present, cast, strict=True):
+            out[index] = gradient
         return None, *out
 
 
 def cast_names(model: nn.Module, *, keep: Sequence[nn.Module] = ()) -> list[str]:
-    """Names of the weights that matrix products read: those of linear layers outside the modules to keep."""
+    """Names of the parameters of linear layers, except inside the modules of `keep`."""
     kept = {module for top in keep for module in top.modules()}
     return [
         f"{path}.{name}" if path else name
@@ -44,7 +44,7 @@ def cast_names(model: nn.Module, *, keep: Sequence[nn.Module] = ()) -> list[str]
 
 
 def call_cast(model: nn.Module, dtype: torch.dtype, names: Sequence[str], *arguments: Any) -> Any:
-    """`model(*arguments)` with the named parameters in `dtype`."""
+    """Call `model(*arguments)` with the named parameters in `dtype`."""
     parameters = dict(model.named_parameters())
     cast = _CastTogether.apply(dtype, *(parameters[name] for name in names))  # type: ignore[no-untyped-call]
     return functional_call(model, dict(zip(names, cast, strict=True)), arguments)

@@ -1,9 +1,9 @@
-"""Checkpoints: all that a run needs to go on as if it had never stopped.
+"""Checkpoints: everything a run needs to continue as if it had never stopped.
 
-In: model, updater and random streams at the end of an update. Out: `checkpoints/step-00000120.safetensors`, of which
-the newest two are kept; each is one file, put in place by one rename (`tensors.py`). The tensors are the weights that
-were trained, their moving average, Adam's moments, the usual gradient norm and the random streams of every rank; the
-content says what they belong to and where in the schedule they stand.
+In: model, updater and random streams after an update. Out: `checkpoints/step-00000120.safetensors`; the newest two are
+kept, and each is put in place by one rename (`weights/tensors.py`). The tensors are the trained weights, their moving
+average, Adam's moments, the usual gradient norm and the random streams of every rank. The content says which run they
+belong to and how far it has come.
 """
 
 import json
@@ -25,15 +25,15 @@ from dtfixup.weights.tensors import copy_into, model_tensors, read_content, read
 from dtfixup.weights.trained import LAST
 
 FORMAT = 1
-"""Of the names and meanings in a checkpoint; raised when an older one cannot be read any more."""
+"""Version of the names in a checkpoint; raise it when older checkpoints cannot be read."""
 BEST = "best.safetensors"
 _FOLDER, _PATTERN, _KEPT = "checkpoints", "step-*.safetensors", 2
 _RANDOM = "random/"
 
 
 @dataclass
-class Standing:
-    """Where a run stands: all of a checkpoint that is no tensor. Epoch and place in it follow from the step."""
+class RunState:
+    """How far a run has come. The epoch and the position in it follow from the step."""
 
     step: int = 0
     """Updates so far, skipped ones included."""
@@ -41,18 +41,18 @@ class Standing:
     seconds: float = 0.0
     """Wall time of all parts of the run."""
     pending: list[StepRow] = field(default_factory=list)
-    """Updates that no line of the log tells of yet."""
+    """Updates that are not in the log yet."""
     history: list[dict[str, Any]] = field(default_factory=list)
     """Step, epoch and metrics of every evaluation."""
     watched: dict[str, float] = field(default_factory=dict)
-    """What the monitor saw."""
+    """The monitor's summary."""
 
     def to_json(self) -> dict[str, Any]:
         rows = [(finite_or_none(loss), finite_or_none(norm), skipped) for loss, norm, skipped in self.pending]
         return {**asdict(self), "pending": rows}
 
     @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> "Standing":
+    def from_json(cls, values: Mapping[str, Any]) -> "RunState":
         rows = [
             (math.nan if loss is None else loss, math.nan if norm is None else norm, skipped)
             for loss, norm, skipped in values["pending"]
@@ -61,31 +61,31 @@ class Standing:
 
 
 class Checkpoints:
-    """The checkpoints of a run's folder."""
+    """The checkpoints and weights in a run's folder."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.best, self.last = folder / _FOLDER, folder / BEST, folder / LAST
 
     def saved(self) -> list[Path]:
-        """Oldest first."""
+        """Paths of the checkpoints, oldest first."""
         return sorted(self.folder.glob(_PATTERN))
 
     def save(self, step: int, tensors: Mapping[str, Tensor], content: Mapping[str, Any]) -> None:
-        """Write the checkpoint of a step, then drop those too old to keep, and what a crash left half written."""
+        """Write the checkpoint of a step, then delete old ones and the leftovers of a crash."""
         self._write(self.folder / f"step-{step:08d}.safetensors", tensors, content)
         for old in [*self.saved()[:-_KEPT], *self.folder.glob(f".{_PATTERN}")]:
             old.unlink()
 
     def save_best(self, tensors: Mapping[str, Tensor], content: Mapping[str, Any]) -> None:
-        """Write the weights of the best evaluation, to be used."""
+        """Write the weights of the best evaluation."""
         self._write(self.best, tensors, content)
 
     def save_last(self, tensors: Mapping[str, Tensor], content: Mapping[str, Any]) -> None:
-        """Write the weights at the end of the schedule, to be used."""
+        """Write the weights at the end of the schedule."""
         self._write(self.last, tensors, content)
 
     def best_evaluation(self) -> dict[str, Any] | None:
-        """What was evaluated when the best weights were saved."""
+        """The evaluation that saved the best weights."""
         evaluation: dict[str, Any] | None = read_content(self.best)["evaluation"] if self.best.exists() else None
         return evaluation
 
@@ -93,36 +93,36 @@ class Checkpoints:
         """Tensors and content of the newest checkpoint, and its path."""
         saved = self.saved()
         if not saved:
-            raise CheckpointError(f"{self.folder} holds no checkpoint to resume from: start the run without --resume")
+            raise CheckpointError(f"{self.folder} has no checkpoint to resume from: start the run without --resume")
         path = saved[-1]
         try:
             tensors, content = read_tensors(path)
         except CheckpointError as error:
             before = f"{saved[-2].name}, the one before it" if len(saved) > 1 else "the start"
-            raise CheckpointError(f"{error}. Delete it to go on from {before}") from error
+            raise CheckpointError(f"{error}. Delete it to continue from {before}") from error
         if content.get("format") != FORMAT:
             raise CheckpointError(
-                f"{path} has format {content.get('format')}, and this version reads {FORMAT}: resume it with dtfixup "
-                f"{content.get('version')}, or train anew in another folder"
+                f"{path} has format {content.get('format')}, but this version reads {FORMAT}: resume with dtfixup "
+                f"{content.get('version')}, or start again in another folder"
             )
         return tensors, content, path
 
     def advice(self) -> str:
-        """How to go on after an error."""
+        """How to continue after an error."""
         saved = self.saved()
         if not saved:
-            return "No checkpoint had been saved yet"
-        return f"The last checkpoint is intact: {saved[-1]}; go on from it with --resume"
+            return "There is no checkpoint yet"
+        return f"The last checkpoint is intact: {saved[-1]}; continue from it with --resume"
 
     def require_new(self) -> None:
-        """A new run does not overwrite another."""
+        """Refuse to start a new run over an earlier one."""
         if saved := self.saved():
             raise CheckpointError(
-                f"{self.folder.parent} holds a run, saved at step {_step_of(saved[-1]):,}: go on with it by --resume, "
+                f"{self.folder.parent} holds a run, saved at step {_step_of(saved[-1]):,}: continue it with --resume, "
                 "or choose another folder"
             )
         if self.best.exists():
-            raise CheckpointError(f"{self.best} is of an earlier run: choose another folder, or move it away")
+            raise CheckpointError(f"{self.best} belongs to an earlier run: choose another folder, or move the file")
 
     def _write(self, path: Path, tensors: Mapping[str, Tensor], content: Mapping[str, Any]) -> None:
         try:
@@ -134,7 +134,7 @@ class Checkpoints:
 def identity(
     config: TrainingConfig, fingerprint: Mapping[str, Any], ranks: int, device: torch.device
 ) -> dict[str, Any]:
-    """What a checkpoint belongs to, as it is read again from JSON."""
+    """The run that a checkpoint belongs to, as JSON values."""
     whole = {
         "format": FORMAT,
         "version": dtfixup.__version__,
@@ -147,25 +147,25 @@ def identity(
     return plain
 
 
-def require_same(path: Path, found: Mapping[str, Any], here: Mapping[str, Any]) -> None:
-    """The run that resumes is the one that was saved; an error names all that differs."""
+def require_same(path: Path, saved: Mapping[str, Any], here: Mapping[str, Any]) -> None:
+    """Refuse to resume another run than the saved one; the error names every difference."""
     differences = [
         f"{name} was {before!r} and is {now!r}"
         for part in ("config", "fingerprint", "ranks", "device")
-        for name, before, now in _differences(part, found.get(part), here.get(part))
+        for name, before, now in _differences(part, saved.get(part), here.get(part))
     ]
     if differences:
         raise CheckpointError(
-            f"{path} is of another run: {'; '.join(differences)}. Resume with what it was started with, or train anew "
-            "in another folder"
+            f"{path} belongs to another run: {'; '.join(differences)}. Resume with the settings it was started with, "
+            "or start again in another folder"
         )
 
 
 def state_tensors(model: nn.Module, updater: Updater, left_out: Collection[str]) -> dict[str, Tensor]:
-    """The tensors of model and updater by name, as they are: a checkpoint is read by copying into them."""
+    """The live tensors of model and updater by name; resuming copies a checkpoint into them."""
     names: dict[Tensor, str] = {parameter: name for name, parameter in model.named_parameters()}
     if any(parameter not in names for parameter in updater.parameters):
-        raise ConfigError("a parameter group has a parameter that is not the model's")
+        raise ConfigError("a parameter group has a parameter that does not belong to the model")
     trained = [names[parameter] for parameter in updater.parameters]
     if hidden := set(trained) & set(left_out):
         raise ConfigError(f"{min(hidden)} is trained, so files cannot leave it out")
@@ -178,10 +178,10 @@ def state_tensors(model: nn.Module, updater: Updater, left_out: Collection[str])
     return {**tensors, "usual_norm": updater.usual}
 
 
-def restore(targets: Mapping[str, Tensor], found: Mapping[str, Tensor], path: Path, rank: int) -> None:
+def restore(targets: Mapping[str, Tensor], saved: Mapping[str, Tensor], path: Path, rank: int) -> None:
     """Copy a checkpoint into `state_tensors` and into this rank's random streams."""
-    random = {name: tensor for name, tensor in found.items() if name.startswith(_RANDOM)}
-    state = {name: tensor for name, tensor in found.items() if name not in random}
+    random = {name: tensor for name, tensor in saved.items() if name.startswith(_RANDOM)}
+    state = {name: tensor for name, tensor in saved.items() if name not in random}
     copy_into(targets, state, path)
     torch.set_rng_state(random[f"{_RANDOM}cpu/{rank}"])
     if (name := f"{_RANDOM}cuda/{rank}") in random:
@@ -189,7 +189,7 @@ def restore(targets: Mapping[str, Tensor], found: Mapping[str, Tensor], path: Pa
 
 
 def random_streams(device: torch.device) -> dict[str, Tensor]:
-    """The state of this rank's global streams."""
+    """The state of this rank's global random streams."""
     streams = {"cpu": torch.get_rng_state()}
     if device.type == "cuda":
         streams["cuda"] = torch.cuda.get_rng_state(device)
@@ -197,8 +197,8 @@ def random_streams(device: torch.device) -> dict[str, Tensor]:
 
 
 def random_tensors(streams: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
-    """The streams of all ranks, by name."""
-    return {f"{_RANDOM}{kind}/{rank}": state for rank, of in enumerate(streams) for kind, state in of.items()}
+    """The random streams of all ranks, by tensor name."""
+    return {f"{_RANDOM}{kind}/{rank}": state for rank, own in enumerate(streams) for kind, state in own.items()}
 
 
 def _differences(name: str, before: Any, now: Any) -> list[tuple[str, Any, Any]]:

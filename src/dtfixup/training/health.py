@@ -1,4 +1,4 @@
-"""A run that only skips updates is ended instead of going on for nothing."""
+"""Ends a run that skips too many updates."""
 
 import math
 from collections import deque
@@ -7,14 +7,14 @@ from collections.abc import Iterable
 from dtfixup.training.config import TrainingConfig
 
 WINDOW = 1000
-"""The last updates, among which skipped ones are counted."""
+"""Number of recent updates among which skipped ones are counted."""
 
 StepRow = tuple[float, float, bool]
 """Loss, gradient norm, and whether the update was skipped."""
 
 
 class Health:
-    """Follows the updates of a run."""
+    """Counts skipped updates."""
 
     def __init__(self, config: TrainingConfig) -> None:
         self._config = config
@@ -22,7 +22,7 @@ class Health:
         self._in_a_row = 0
 
     def problem(self, rows: Iterable[StepRow], first_step: int) -> str | None:
-        """What is wrong after these updates, if anything is.
+        """Why the run should end after these updates, or None.
 
         >>> Health(TrainingConfig(skipped_in_a_row=2)).problem([(1, 1, False), (9, 99, True), (9, 99, True)], 7)
         '2 updates in a row were skipped, up to step 9; the last had loss 9 and gradient norm 99'

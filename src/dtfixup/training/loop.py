@@ -25,7 +25,7 @@ from dtfixup.fixup import FixupReport
 from dtfixup.fixup.monitor import Monitor, watch
 from dtfixup.training.checkpoint import (
     Checkpoints,
-    Standing,
+    RunState,
     identity,
     random_streams,
     random_tensors,
@@ -131,7 +131,7 @@ class _Run(Generic[ShapeT]):
         self.updates_per_epoch = len(self._plan(0))
         self.total = config.epochs * self.updates_per_epoch
 
-        self.at = self._restored() if resume else Standing()
+        self.at = self._restored() if resume else RunState()
         self.best = self.checkpoints.best_evaluation()
         self._watched_before, self._began = self.at.watched, began - self.at.seconds
         self._saved_at, self._saved_step, self._read_until = time.monotonic(), self.at.step, self.at.step
@@ -346,11 +346,11 @@ class _Run(Generic[ShapeT]):
             self.checkpoints.save(self.at.step, tensors, {**self.identity, "standing": self.at.to_json()})
         self._saved_at, self._saved_step = time.monotonic(), self.at.step
 
-    def _restored(self) -> Standing:
+    def _restored(self) -> RunState:
         found, content, path = self.checkpoints.read_newest()
         require_same(path, content, self.identity)
         restore(self.state, found, path, self.ranks.rank)
-        return Standing.from_json(content["standing"])
+        return RunState.from_json(content["standing"])
 
     def _finish(self) -> None:
         """The last line and the last checkpoint; after a stop, how to go on."""
