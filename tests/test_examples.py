@@ -76,7 +76,7 @@ def test_sentences_are_learned_from_a_csv_file_also_after_a_stop(tmp_path: Path)
         first.send_signal(signal.SIGINT)
         shown, said = first.communicate()
     assert (first.returncode, shown) == (0, ""), said
-    assert "go on with --resume" in said
+    assert "continue with --resume" in said
     assert accuracy_after([*command, "--resume"]) > 75
 
 

@@ -109,7 +109,7 @@ class Train:
             return True
         with StopSignals() as signals:
             self.say_ready()
-            wait_for(lambda: signals.asked is not None)
+            wait_for(lambda: signals.received is not None)
             save(folder)
         return False
 

@@ -61,7 +61,7 @@ def test_what_a_checkpoint_holds(stopped: Path) -> None:
 def test_another_configuration_is_refused(change: dict[str, Any], complaint: str, stopped: Path) -> None:
     with pytest.raises(CheckpointError, match=complaint) as caught:
         run(stopped, config=toy_config(**change), resume=True)
-    assert "Resume with what it was started with, or train anew in another folder" in str(caught.value)
+    assert "Resume with the settings it was started with, or start again in another folder" in str(caught.value)
     assert str(caught.value).count("config.") == 1
 
 
@@ -93,23 +93,23 @@ def test_a_fingerprint_of_tuples_is_the_same_after_json(tmp_path: Path) -> None:
 
 
 def test_a_run_is_not_overwritten(stopped: Path) -> None:
-    with pytest.raises(CheckpointError, match=r"holds a run, saved at step 13: go on with it by --resume, or choose"):
+    with pytest.raises(CheckpointError, match=r"holds a run, saved at step 13: continue it with --resume, or choose"):
         run(stopped)
     for path in Checkpoints(stopped).saved():
         path.unlink()
-    with pytest.raises(CheckpointError, match=r"best\.safetensors is of an earlier run: choose another folder"):
+    with pytest.raises(CheckpointError, match=r"best\.safetensors belongs to an earlier run: choose another folder"):
         run(stopped)
 
 
 def test_nothing_to_resume(tmp_path: Path) -> None:
-    with pytest.raises(CheckpointError, match=r"holds no checkpoint to resume from: start the run without --resume"):
+    with pytest.raises(CheckpointError, match=r"has no checkpoint to resume from: start the run without --resume"):
         run(tmp_path, resume=True)
 
 
 def test_a_damaged_checkpoint_points_to_the_one_before(stopped: Path) -> None:
     newest = Checkpoints(stopped).saved()[-1]
     os.truncate(newest, newest.stat().st_size - 1)
-    with pytest.raises(CheckpointError, match=r"damaged.* Delete it to go on from step-00000010\.safetensors"):
+    with pytest.raises(CheckpointError, match=r"damaged.* Delete it to continue from step-00000010\.safetensors"):
         run(stopped, resume=True)
     newest.unlink()
     assert run(stopped, resume=True).finished
@@ -119,7 +119,7 @@ def test_the_only_checkpoint_is_damaged(tmp_path: Path) -> None:
     run(tmp_path, stop_after=1)
     (path,) = Checkpoints(tmp_path).saved()
     os.truncate(path, 10)
-    with pytest.raises(CheckpointError, match="Delete it to go on from the start"):
+    with pytest.raises(CheckpointError, match="Delete it to continue from the start"):
         run(tmp_path, resume=True)
 
 

@@ -98,7 +98,7 @@ def test_other_ranks_write_and_say_nothing(tmp_path: Path) -> None:
     said = io.StringIO()
     with RunLog(None, total=10, console=Console(file=said, force_terminal=True)) as log:
         log.interval(interval(4))
-        log.say("hello")
+        log.print("hello")
         log.epoch(1, 3, 12.3)
     assert said.getvalue() == ""
     assert list(tmp_path.iterdir()) == []

@@ -194,7 +194,7 @@ def test_a_loss_that_stays_nan_ends_the_run(tmp_path: Path) -> None:
     with pytest.raises(TrainingError, match=r"6 updates in a row were skipped, up to step 13; .* loss nan") as caught:
         run(tmp_path, task, config)
     saved = Checkpoints(tmp_path).saved()[-1]
-    assert f"The last checkpoint is intact: {saved}; go on from it with --resume" in str(caught.value)
+    assert f"The last checkpoint is intact: {saved}; continue from it with --resume" in str(caught.value)
     assert all(tensor.isfinite().all() for tensor in last_weights(tmp_path).values())
 
 
@@ -230,7 +230,7 @@ def test_out_of_memory_says_what_to_change(tmp_path: Path) -> None:
 
     task = ToyTask()
     task.on_batch = gpu
-    with pytest.raises(TrainingError, match=r"out of memory .* No checkpoint had been saved yet"):
+    with pytest.raises(TrainingError, match=r"out of memory .* There is no checkpoint yet"):
         run(tmp_path / "gpu", task)
 
 
@@ -268,7 +268,7 @@ def test_errors_of_the_task_stay_as_they_are(tmp_path: Path) -> None:
 def test_the_best_metric_must_be_there(tmp_path: Path) -> None:
     task = ToyTask()
     task.best_metric = "exact"
-    with pytest.raises(TrainingError, match="the evaluation has no exact, which chooses the best; it has step, epoch,"):
+    with pytest.raises(TrainingError, match="the evaluation has no exact to choose the best by; it has step, epoch,"):
         run(tmp_path, task)
 
 
@@ -301,5 +301,7 @@ def test_graphs_need_a_gpu(tmp_path: Path) -> None:
 def test_a_model_on_another_device_is_refused(tmp_path: Path) -> None:
     task = ToyTask()
     fabric = SimpleNamespace(global_rank=0, world_size=1, device=torch.device("cuda:1"))
-    with pytest.raises(ConfigError, match=r"is on cpu, but this rank trains on cuda:1: make the task after launch\(\)"):
+    with pytest.raises(
+        ConfigError, match=r"is on cpu, but this rank trains on cuda:1: create the task after launch\(\)"
+    ):
         run(tmp_path, task, fabric=fabric)

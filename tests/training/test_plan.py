@@ -42,5 +42,5 @@ def test_an_epoch_has_every_example_once_and_of_the_extra_ones_as_many_as_asked(
 
 
 def test_a_batch_of_no_size_is_refused() -> None:
-    with pytest.raises(ConfigError, match="at least one example, got 0"):
+    with pytest.raises(ConfigError, match="batch_size must be at least 1, got 0"):
         BatchPlan([Group(np.arange(3), "shape")], 0)

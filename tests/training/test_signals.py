@@ -13,7 +13,7 @@ from rich.console import Console
 
 from dtfixup.training.checkpoint import Checkpoints
 from dtfixup.training.loop import fit
-from dtfixup.training.signals import StopAsked, StopSignals
+from dtfixup.training.signals import StopRequested, StopSignals
 from tests.training.test_resume import require_equal
 from tests.training.toy import ToyTask, run, start, toy_config
 
@@ -68,7 +68,7 @@ def test_a_signal_finishes_the_step_and_saves(each: signal.Signals, straight: Pa
     ended = signalled(tmp_path, "batch", 9, each)
     assert ended.exitcode == 3
     assert [path.name for path in ended.saved] == ["step-00000009.safetensors"]
-    expected = f"Stopped by {each.name} after step 9 of 30, saved to {ended.saved[0]}: go on with --resume"
+    expected = f"Stopped by {each.name} after step 9 of 30, saved to {ended.saved[0]}: continue with --resume"
     assert expected in ended.said
     run(tmp_path / "run", resume=True)
     require_equal(tmp_path / "run", straight)
@@ -102,8 +102,8 @@ def test_handlers_are_put_back(tmp_path: Path) -> None:
     before = [signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGINT)]
     with StopSignals() as signals:
         os.kill(os.getpid(), signal.SIGTERM)
-        assert signals.asked is signal.SIGTERM
-        with pytest.raises(StopAsked), signals.breakable():
+        assert signals.received is signal.SIGTERM
+        with pytest.raises(StopRequested), signals.interruptible():
             pytest.fail("what can be broken off is not begun after a stop")
     assert [signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGINT)] == before
 

@@ -172,7 +172,7 @@ def _train_at_once(sweep: "Sweep", keep_weights: bool, mps: bool) -> None:
         crew = Crew(runs, sweep.out, sweep.work, size, keep_weights=keep_weights, environment=environment)
         stack.enter_context(crew)
         while crew.is_busy or (sweep.waiting and not crew.is_stopped):
-            if signals.asked is not None:
+            if signals.received is not None:
                 crew.stop()
             elif sweep.waiting:
                 crew.replace_lost()

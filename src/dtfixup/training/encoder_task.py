@@ -1,7 +1,7 @@
-"""What tasks with a pre-trained encoder, new layers on it and a plan of batches have in common.
+"""The common part of tasks that train new layers on a pre-trained encoder.
 
-In: a model and a plan, and from the task how a batch is assembled. Out: most of what `training.task.Task` asks for; the
-task adds data and metrics. `load_trained` is the way back: weights of a finished run into a model of the same make.
+In: a model, and a plan of its batches. Out: most of the protocol `training.task.Task`; a subclass adds data and
+metrics. `weights.trained` loads the weights of such a run.
 """
 
 from abc import ABC, abstractmethod
@@ -27,24 +27,24 @@ from dtfixup.training.update import ParameterGroup, parameter_groups
 from dtfixup.weights.trained import freeze_if_untrained, frozen_checksum, frozen_names
 
 ModelT = TypeVar("ModelT", bound=nn.Module)
-_MEASURED = 64  # examples of a batch that μ is measured on
-_MEASURED_ON_A_GPU = 256  # there the launches of kernels take the time
-_PROFILED = 8  # batches that strategies which profile the layers look at
-_SHOWN = 8  # more batches than this take long enough for a progress bar
+_MU_BATCH = 64  # examples in a batch when mu is measured
+_MU_BATCH_ON_GPU = 256  # larger, because kernel launches take most of the time there
+_PROFILE_BATCHES = 8  # batches for strategies that profile the layers
+_PROGRESS_ABOVE = 8  # batches; measuring fewer needs no progress bar
 
 
 class EncoderTask(ABC, Generic[ModelT, ShapeT]):
-    """Encoder and new layers as a task.
+    """A pre-trained encoder and new layers, as the engine trains them.
 
     Args:
         model: on the run's device.
-        encoder: the part of it that was loaded.
-        stack: the new layers in it, None for none.
-        strategy: how they are made trainable.
-        encoder_factor: the encoder's learning rate, as a multiple of the run's; 0 leaves the encoder as it is.
+        encoder: its pre-trained part.
+        stack: its new layers, or None.
+        strategy: initialisation of the new layers.
+        encoder_factor: learning rate of the encoder, as a multiple of the run's; 0 freezes the encoder.
         plan: the batches of an epoch.
-        made_of: what a checkpoint belongs to: hashes of data and tokenizer, the configuration.
-        uncast: modules whose weights keep their precision.
+        made_of: hashes of data and tokenizer, and the configuration: the fingerprint of checkpoints.
+        uncast: modules whose weights keep their precision under autocast.
         mu: what strategies that need the input norm take for it. A limit on the stream is a multiple of the largest
             norm whatever is chosen: where the weights start is all that a choice changes.
     """
@@ -71,15 +71,15 @@ class EncoderTask(ABC, Generic[ModelT, ShapeT]):
 
     @abstractmethod
     def assemble(self, example_B: Tensor, shape: ShapeT) -> object:
-        """A batch for training, as the model takes it."""
+        """Make a batch that the model takes, for training."""
 
     @abstractmethod
     def encode(self, planned: PlannedBatch[ShapeT]) -> object:
-        """Run the model as far as the stack, as it is used and not as it is trained."""
+        """Run the model up to the stack, as in use and not as in training."""
 
     @abstractmethod
     def plan_of(self, batch_size: int) -> BatchPlan[ShapeT]:
-        """The training examples in batches of another size."""
+        """Plan the training examples in batches of another size."""
 
     @property
     def stack(self) -> nn.Module:
@@ -94,14 +94,14 @@ class EncoderTask(ABC, Generic[ModelT, ShapeT]):
         return self._made_of
 
     def initialise(self, generator: torch.Generator) -> FixupReport | None:
-        """Xavier outside the stack, mu over all training examples where the strategy asks for it, then the strategy."""
+        """Xavier outside the stack; mu over all training examples if the strategy needs it; then the strategy."""
         initialise_free_(self.model, stack=self.stack, loaded=[self._encoder], generator=generator)
         if self._stack is None:
             return None
         strategy = strategy_named(self._strategy)
-        plan = self.plan_of(_MEASURED_ON_A_GPU if self._device.type == "cuda" else _MEASURED)
+        plan = self.plan_of(_MU_BATCH_ON_GPU if self._device.type == "cuda" else _MU_BATCH)
         batches = list(plan.epoch(np.random.default_rng(0)))
-        measured, is_long = None, len(batches) > _SHOWN
+        measured, is_long = None, len(batches) > _PROGRESS_ABOVE
         if strategy.needs_input_norm:
             measured = measure_input_norm(
                 self.model, self._stack, batches, forward=lambda _, batch: self.encode(batch), progress=is_long
@@ -109,7 +109,7 @@ class EncoderTask(ABC, Generic[ModelT, ShapeT]):
         report = strategy.initialise_(
             self._stack,
             input_norm=None if measured is None else self._mu.of(measured),
-            profile=lambda: [self.encode(batch) for batch in batches[:_PROFILED]],
+            profile=lambda: [self.encode(batch) for batch in batches[:_PROFILE_BATCHES]],
             generator=generator,
         )
         if measured is not None:
@@ -123,7 +123,7 @@ class EncoderTask(ABC, Generic[ModelT, ShapeT]):
         return list(self.plan.epoch(random))
 
     def loss_sum(self, example_B: Tensor, shape: ShapeT) -> Tensor:
-        """The model gives a loss per example; under autocast its weights are cast together."""
+        """Sum the model's losses; under autocast its weights are cast together."""
         batch, kind = self.assemble(example_B, shape), self._device.type
         if torch.is_autocast_enabled(kind):
             loss_B: Tensor = call_cast(self.model, torch.get_autocast_dtype(kind), self._cast, batch)

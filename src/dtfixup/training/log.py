@@ -1,8 +1,8 @@
-"""What a run says while it trains: lines of JSON, TensorBoard, a progress bar.
+"""The log of a run: JSON lines, TensorBoard, a progress bar.
 
-In: the numbers of each interval of steps, each evaluation, each alert. Out, in the run's folder: `steps.jsonl`,
-`evaluations.jsonl`, `alerts.jsonl` and `tensorboard/`, which hold every step once however often a run is resumed; on a
-terminal one line with the time left, elsewhere a plain line per epoch.
+In: the numbers of every interval of steps, evaluation and alert. Out, in the run's folder: `steps.jsonl`,
+`evaluations.jsonl`, `alerts.jsonl` and `tensorboard/`. A resumed run adds to them and repeats no step. A terminal shows
+a progress bar, anything else a line per epoch.
 """
 
 import json
@@ -28,30 +28,30 @@ TENSORBOARD = "tensorboard"
 
 @dataclass(frozen=True)
 class Interval:
-    """The updates since the last line of the log."""
+    """The updates between two lines of the log."""
 
     step: int
     """Updates so far, skipped ones included."""
     epoch: float
     """Passes over the data so far."""
     loss: float | None
-    """Mean loss of an example; none if no update of the interval had a finite one."""
+    """Mean loss of an example; None if no update had a finite loss."""
     gradient_norm: float | None
     """Median over the interval, before clipping."""
     learning_rate: float
-    """Of a group with factor 1, in the last update."""
+    """Learning rate of the last update, for parameter groups with factor 1."""
     skipped: int
     """Updates skipped since the run began."""
     examples_per_second: float
     seconds: float
-    """Since the run began, the times of all its parts added up."""
+    """Wall time of the run so far, over all its parts."""
 
 
 class JsonLines:
-    """A file of one JSON object per line, each with a step."""
+    """A file with one JSON object per line; every object has a `step`."""
 
     def __init__(self, path: Path, last_step: int) -> None:
-        """Go on after `last_step`: later lines, and one that a crash cut short, are dropped."""
+        """Continue after `last_step`: drop later lines, and a last line that a crash cut short."""
         kept = [row for row in read_lines(path) if row["step"] <= last_step] if path.exists() else []
         text = "".join(map(_line, kept))
         self._path = write_atomically(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
@@ -62,16 +62,16 @@ class JsonLines:
 
 
 def read_lines(path: str | Path) -> list[dict[str, Any]]:
-    """The rows of a log; a last line without an end was cut short and is left out."""
+    """The rows of a log, without a last line that was cut short."""
     *lines, _ = Path(path).read_text(encoding="utf-8").split("\n")
     try:
         return [json.loads(line) for line in lines]
     except json.JSONDecodeError as error:
-        raise DataError(f"{path} has a line that is not JSON ({error}): restore it, or delete it to go on") from None
+        raise DataError(f"{path} has a line that is not JSON ({error}): restore or delete the file") from None
 
 
 class RunLog:
-    """Everything a run says; without a folder (on ranks other than the first) nothing."""
+    """The log of a run; without a folder, as on ranks other than the first, it writes nothing."""
 
     def __init__(
         self, folder: Path | None, *, total: int, step: int = 0, best: str = "", console: Console | None = None
@@ -111,27 +111,28 @@ class RunLog:
             self._writer.close()
 
     def interval(self, row: Interval) -> None:
+        """Log the updates since the last line."""
         self._write(STEPS, asdict(row))
         self._loss = "" if row.loss is None else f"loss {row.loss:.4g}"
         self._bar.update(self._bar_task, completed=row.step, epoch=row.epoch, status=f"{self._loss} {self._best}")
 
     def evaluation(self, row: Mapping[str, Any], best: str) -> None:
-        """`row` has step, epoch and metrics; `best` says which was the best so far."""
+        """Log an evaluation: step, epoch and metrics; `best` describes the best one so far."""
         self._write(EVALUATIONS, row)
         self._best = best
         self._bar.update(self._bar_task, status=f"{self._loss} {self._best}")
 
     def alert(self, alert: Alert) -> None:
-        """An assumption of the method broke; the monitor itself has warned of it."""
+        """Log an alert of the monitor, which has warned of it itself."""
         row = {"step": alert.step, "assumption": alert.assumption.value, "message": alert.message}
         self._write(ALERTS, {**row, "value": finite_or_none(alert.value), "limit": alert.limit})
 
     def epoch(self, number: int, epochs: int, step_ms: float) -> None:
-        """The end of an epoch: told only where there is no progress bar."""
+        """Print the end of an epoch, unless there is a progress bar."""
         if not self.console.is_terminal:
-            self.say(f"epoch {number}/{epochs}  {self._loss}  {step_ms:.1f} ms/step  {self._best}".rstrip())
+            self.print(f"epoch {number}/{epochs}  {self._loss}  {step_ms:.1f} ms/step  {self._best}".rstrip())
 
-    def say(self, text: str) -> None:
+    def print(self, text: str) -> None:
         self.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     def _write(self, name: str, row: Mapping[str, Any]) -> None:
@@ -145,7 +146,7 @@ class RunLog:
 
 
 class Thinned:
-    """A writer of scalars that come with every step: only the largest of each 50 steps is written."""
+    """Writes the largest of every 50 values of a scalar."""
 
     EVERY = 50
 

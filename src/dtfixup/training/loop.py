@@ -1,8 +1,9 @@
 """The training loop: a task, a configuration and a folder → trained weights, logs and checkpoints in the folder.
 
-An update is the mean over the examples of `accumulate` planned batches, whose rows the ranks share. After an update
-come the log, a checkpoint and, at the end of an epoch, an evaluation, where they are due. Between two lines of the log
-nothing waits for the device. Where a run stands follows from the number of its updates alone, so it can stop after any.
+The gradient of an update is the mean over the examples of `accumulate` batches, whose rows the ranks share. After an
+update come a line of the log, a checkpoint and, at the end of an epoch, an evaluation, each when it is due. Between two
+lines of the log nothing waits for the device. The number of updates alone says where a run continues, so a run can stop
+after any update.
 """
 
 import math
@@ -37,11 +38,11 @@ from dtfixup.training.config import TrainingConfig
 from dtfixup.training.health import Health, finite_or_none
 from dtfixup.training.log import Interval, RunLog
 from dtfixup.training.precision import autocast, float32_products
-from dtfixup.training.ranks import Ranks, Wish, launch
+from dtfixup.training.ranks import Ranks, Request, launch
 from dtfixup.training.result import FitResult, joined_in_time, joined_over_ranks, peak_gib, typical_step_ms
 from dtfixup.training.schedule import anneal
 from dtfixup.training.seeds import stream_seed
-from dtfixup.training.signals import StopAsked, StopSignals
+from dtfixup.training.signals import StopRequested, StopSignals
 from dtfixup.training.steps import EagerSteps, GraphSteps, StepLog
 from dtfixup.training.task import Planned, ShapeT, Task
 from dtfixup.training.update import Updater
@@ -60,20 +61,20 @@ def fit(
     stop_after: int | None = None,
     console: Console | None = None,
 ) -> FitResult:
-    """Train until the schedule ends or a stop is asked for (SIGTERM, Ctrl-C), and save.
+    """Train to the end of the schedule, or until SIGTERM or Ctrl-C, and save.
 
-    At the end of the schedule the model has the weights to use: the averaged ones where an average is kept.
+    At the end of the schedule the model has the weights for use: the average, where the run keeps one.
 
     Args:
         task: model and data, on the device of `fabric`.
         config: schedule, precision and intervals.
-        folder: where logs, checkpoints and the best weights go; a run that is there is only touched by `resume`.
-        fabric: what `launch()` returned; one process on one device by default.
-        resume: go on from the folder's newest checkpoint.
-        stop_after: stop after this many updates of the schedule, as if asked to.
-        console: where progress is shown; the error stream by default.
+        folder: for logs, checkpoints and weights; without `resume`, an earlier run in it is an error.
+        fabric: from `launch()`; one process on one device by default.
+        resume: continue from the folder's newest checkpoint.
+        stop_after: stop after this many updates of the schedule.
+        console: shows the progress; the error stream by default.
     """
-    ranks = Ranks(fabric or launch(accelerator=next(task.model.parameters()).device.type))
+    ranks = Ranks(fabric or launch(next(task.model.parameters()).device.type))
     checkpoints = Checkpoints(Path(folder))
     try:
         with float32_products(config.precision), StopSignals() as signals:
@@ -88,7 +89,7 @@ def fit(
 
 
 def _explained(error: Exception, config: TrainingConfig, checkpoints: Checkpoints) -> Exception:
-    """The error as a user should read it."""
+    """The error in words that help a user."""
     if isinstance(error, torch.OutOfMemoryError | MemoryError) or "can't allocate memory" in str(error):
         return TrainingError(
             f"out of memory with batches of {config.batch_size} in {config.precision}: lower batch_size (and raise "
@@ -101,7 +102,7 @@ def _explained(error: Exception, config: TrainingConfig, checkpoints: Checkpoint
 
 
 class _Run(Generic[ShapeT]):
-    """A run in this process, from its start or from a checkpoint."""
+    """One run, from its start or from a checkpoint."""
 
     def __init__(
         self,
@@ -137,12 +138,12 @@ class _Run(Generic[ShapeT]):
         self._saved_at, self._saved_step, self._read_until = time.monotonic(), self.at.step, self.at.step
         self._line_at, self._examples = time.monotonic(), 0
         self._epoch_ms: list[float] = []
-        self._agreed = Wish()
+        self._agreed = Request()
         self._health = Health(config)
         self.monitor: Monitor | None = None
 
     def train(self, stop_after: int | None, console: Console | None) -> FitResult:
-        """From where the run stands to its end, or to a stop."""
+        """Train from the current step to the end, or to a stop."""
         self.ranks.agree()
         self.task.model.train()
         self._stop_after = self.total if stop_after is None else stop_after
@@ -150,7 +151,7 @@ class _Run(Generic[ShapeT]):
             if self.ranks.first:
                 self._open_folder()
             where = self.folder if self.ranks.first else None
-            log = RunLog(where, total=self.total, step=self.at.step, best=self._best_words(), console=console)
+            log = RunLog(where, total=self.total, step=self.at.step, best=self._describe_best(), console=console)
             self.log = stack.enter_context(log)
             if self.report is not None and self.report.input_norm is not None:
                 self.monitor = stack.enter_context(self._watch(self.report))
@@ -198,10 +199,8 @@ class _Run(Generic[ShapeT]):
         eager = EagerSteps(loss_sum, self.updater, self._rows, self.monitor, combine=combine, in_parts=in_parts)
         self._steps = GraphSteps(eager) if graphs else eager
 
-    # The schedule.
-
     def _plan(self, epoch: int) -> list[Sequence[Planned[ShapeT]]]:
-        """The batches of each update of an epoch."""
+        """The batches of every update of an epoch."""
         random = np.random.default_rng(stream_seed(self.config.seed, f"data of epoch {epoch}"))
         planned, size = self.task.batches(epoch, random), self.config.accumulate
         if not len(planned):
@@ -213,7 +212,7 @@ class _Run(Generic[ShapeT]):
         return self._agreed.stop or self.at.step >= self._stop_after
 
     def _train_epoch(self) -> None:
-        """The rest of the current epoch, or up to a stop."""
+        """Train to the end of the epoch, or to a stop."""
         began, (epoch, done) = time.monotonic(), divmod(self.at.step, self.updates_per_epoch)
         plan = self._plan(epoch)
         if len(plan) != self.updates_per_epoch:
@@ -237,39 +236,38 @@ class _Run(Generic[ShapeT]):
     def _update(self, batches: Sequence[Planned[ShapeT]]) -> None:
         self.at.step += 1
         self.updater.set_rate(self._rate_factor())
-        count = sum(int((planned.examples >= 0).sum()) for planned in batches)
+        count = sum(int((batch.examples >= 0).sum()) for batch in batches)
         self._examples += count
-        self._steps.update([(torch.from_numpy(self.ranks.rows(each.examples)), each.shape) for each in batches], count)
+        rows = [(torch.from_numpy(self.ranks.rows(batch.examples)), batch.shape) for batch in batches]
+        self._steps.update(rows, count)
         if self.ranks.world == 1:
-            self._agreed = self._wish()
+            self._agreed = self._request()
 
     def _rate_factor(self) -> float:
-        """The schedule's factor in the current update."""
+        """The schedule's factor of the current update."""
         return anneal(self.at.step - 1, self.total, warmup=self.config.warmup, power=self.config.power)
 
     def _meet(self, tensors: Sequence[Tensor]) -> None:
-        """The ranks' gradients and losses become their sum."""
-        self._agreed = self.ranks.agree(self._wish())
+        """Replace gradients and losses by their sums over the ranks."""
+        self._agreed = self.ranks.agree(self._request())
         self.ranks.add_up(tensors)
 
-    def _wish(self) -> Wish:
+    def _request(self) -> Request:
         minutes, steps = self.config.checkpoint_minutes, self.config.checkpoint_steps
         by_clock = minutes > 0 and time.monotonic() - self._saved_at >= 60 * minutes
         by_count = steps > 0 and self.at.step - self._saved_step >= steps
-        return Wish(stop=self.signals.asked is not None, save=self.ranks.first and (by_clock or by_count))
-
-    # What is read, written and saved.
+        return Request(stop=self.signals.received is not None, save=self.ranks.first and (by_clock or by_count))
 
     def _read_rows(self) -> None:
-        """Wait for the device and take over what the steps noted since the last time."""
+        """Wait for the device, and read the steps since the last time."""
         first, self._read_until = self._read_until + 1, self.at.step
         rows = self._rows.read(self.at.step - first + 1)
         self.at.pending += rows
         self.at.skipped += sum(skipped for _, _, skipped in rows)
         if problem := self._health.problem(rows, first):
             raise DivergedError(
-                f"{problem}: the loss or the gradient is not finite or far out of line. Lower the learning rate, or "
-                f"look at what the monitor said before. {self.checkpoints.advice()}"
+                f"{problem}. The loss or the gradient is not finite, or far above the usual. Lower the learning rate, "
+                f"or look at the monitor's alerts. {self.checkpoints.advice()}"
             )
 
     def _write_line(self) -> None:
@@ -292,30 +290,30 @@ class _Run(Generic[ShapeT]):
         self.at.pending, self._line_at, self._examples = [], now, 0
 
     def _evaluate_where_due(self) -> None:
-        """At the end of every so many epochs, unless the checkpoint that was resumed had done it."""
+        """Evaluate at the end of every `evaluate_every` epochs, unless the resumed run has done so."""
         epoch, rest = divmod(self.at.step, self.updates_per_epoch)
         every = self.config.evaluate_every
         due = rest == 0 and epoch > 0 and ((every > 0 and epoch % every == 0) or self.at.step == self.total)
         if due and not (self.at.history and self.at.history[-1]["step"] == self.at.step):
             evaluation = self._evaluate(epoch) if self.ranks.first else None
-            evaluation, self.best = self.ranks.tell((evaluation, self.best))
+            evaluation, self.best = self.ranks.from_first((evaluation, self.best))
             if evaluation is None:
-                self._agreed = Wish(stop=True)
+                self._agreed = Request(stop=True)
                 return
             self.at.history.append(evaluation)
-            self.log.evaluation(evaluation, self._best_words())
+            self.log.evaluation(evaluation, self._describe_best())
 
     def _evaluate(self, epoch: int) -> dict[str, Any] | None:
-        """Metrics of the averaged weights, which are saved if they are the best; none if a stop broke it off."""
+        """Evaluate the averaged weights, and save the best; None if a stop interrupted it."""
         devices = [self.ranks.device] if self.ranks.device.type == "cuda" else []
         self.task.model.eval()
-        try:  # the training's random streams stay where they are, however often one evaluates
+        try:  # an evaluation must not move the random streams of the training
             with torch.random.fork_rng(devices), torch.no_grad(), self.updater.averaged():
-                with self.signals.breakable():
+                with self.signals.interruptible():
                     metrics = {name: finite_or_none(float(value)) for name, value in self.task.evaluate().items()}
                 evaluation = {"step": self.at.step, "epoch": epoch, **metrics}
                 self._save_where_best(evaluation)
-        except StopAsked:
+        except StopRequested:
             return None
         finally:
             self.task.model.train()
@@ -324,14 +322,14 @@ class _Run(Generic[ShapeT]):
     def _save_where_best(self, evaluation: dict[str, Any]) -> None:
         name = self.task.best_metric
         if name not in evaluation:
-            raise TrainingError(f"the evaluation has no {name}, which chooses the best; it has {', '.join(evaluation)}")
+            raise TrainingError(f"the evaluation has no {name} to choose the best by; it has {', '.join(evaluation)}")
         value = evaluation[name]
         if value is not None and (self.best is None or value > self.best[name]):
             weights = model_tensors(self.task.model, self.task.left_out)
             self.checkpoints.save_best(weights, {**self.identity, "evaluation": evaluation})
             self.best = evaluation
 
-    def _best_words(self) -> str:
+    def _describe_best(self) -> str:
         name = self.task.best_metric
         return "" if self.best is None else f"best {name} {self.best[name]:.4g}"
 
@@ -353,7 +351,7 @@ class _Run(Generic[ShapeT]):
         return RunState.from_json(content["standing"])
 
     def _finish(self) -> None:
-        """The last line and the last checkpoint; after a stop, how to go on."""
+        """Write the last line and checkpoint; after a stop, say how to continue."""
         self._read_rows()
         if self.at.step == self.total and self.at.pending:
             self._write_line()
@@ -366,9 +364,9 @@ class _Run(Generic[ShapeT]):
                 weights = model_tensors(self.task.model, self.task.left_out)
                 self.checkpoints.save_last(weights, {**self.identity, "evaluation": self.at.history[-1]})
         elif self.ranks.first:
-            why = "" if self.signals.asked is None else f" by {self.signals.asked.name}"
+            why = "" if self.signals.received is None else f" by {self.signals.received.name}"
             where = f"step {self.at.step:,} of {self.total:,}, saved to {self.checkpoints.saved()[-1]}"
-            self.log.say(f"Stopped{why} after {where}: go on with --resume")
+            self.log.print(f"Stopped{why} after {where}: continue with --resume")
 
     @property
     def _finished(self) -> bool:

@@ -1,7 +1,7 @@
-"""Which examples form the batches of an epoch, and with which shapes.
+"""The batches of an epoch, and their shapes.
 
-In: groups of examples that share a padded shape. Out: for each epoch, batches of example numbers in random order. A
-CUDA graph is captured per shape, and padding costs time: tasks choose few groups of like sizes.
+In: groups of examples that share a padded shape. Out: batches of example numbers in random order, for every epoch.
+Every shape costs the capture of a CUDA graph, and padding costs time: tasks choose few groups of similar sizes.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,7 +19,7 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True)
 class PlannedBatch(Generic[ShapeT]):
-    """Example numbers, -1 where the batch is not full, and the shape that holds them."""
+    """Example numbers, with -1 in empty rows, and the shape of the batch."""
 
     examples: Array
     shape: ShapeT
@@ -27,15 +27,15 @@ class PlannedBatch(Generic[ShapeT]):
 
 @dataclass(frozen=True)
 class Group(Generic[ShapeT]):
-    """Examples whose batches have one shape."""
+    """Examples whose batches share a shape."""
 
     examples: Array
-    """All of them come once an epoch."""
+    """Seen once in every epoch."""
     shape: ShapeT
     extra: Array = field(default_factory=lambda: np.empty(0, np.int64))
-    """Of these comes a new choice in every epoch."""
+    """Resampled every epoch."""
     extra_count: int = 0
-    """How many."""
+    """Number of `extra` examples per epoch."""
 
     @property
     def size(self) -> int:
@@ -47,7 +47,7 @@ class BatchPlan(Generic[ShapeT]):
 
     def __init__(self, groups: Sequence[Group[ShapeT]], batch_size: int) -> None:
         if batch_size < 1:
-            raise ConfigError(f"a batch holds at least one example, got {batch_size}")
+            raise ConfigError(f"batch_size must be at least 1, got {batch_size}")
         self.groups = list(groups)
         if not any(group.size for group in self.groups):
             raise DataError("there is no example to train on")
@@ -65,5 +65,5 @@ class BatchPlan(Generic[ShapeT]):
             missing = -len(order) % self.batch_size
             rows = np.pad(order, (0, missing), constant_values=-1).reshape(-1, self.batch_size)
             batches += [PlannedBatch(row, group.shape) for row in rows]
-        for place in random.permutation(len(batches)):
-            yield batches[place]
+        for index in random.permutation(len(batches)):
+            yield batches[index]

@@ -1,4 +1,4 @@
-"""How matrices are multiplied in a run."""
+"""Precision of matrix products."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,7 +20,7 @@ class Precision(StrEnum):
 
 @contextmanager
 def float32_products(precision: Precision) -> Iterator[None]:
-    """Products of fp32 matrices as this precision has them; what was set before is put back."""
+    """Set the precision of fp32 matrix products, and restore the old one afterwards."""
     before = torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
     exact = precision == Precision.FP32
     torch.set_float32_matmul_precision("highest" if exact else "high")
@@ -33,11 +33,11 @@ def float32_products(precision: Precision) -> Iterator[None]:
 
 
 def autocast(precision: Precision, device: torch.device) -> torch.autocast:
-    """bf16 where it is asked for; entered for each pass, so that a CUDA graph holds its casts of the weights."""
+    """Autocast for bf16; enter it for every pass, so that a CUDA graph holds the casts of the weights."""
     return torch.autocast(device.type, torch.bfloat16, enabled=precision == Precision.BF16)
 
 
 def fast_precision(device: torch.device) -> Precision:
-    """For answers that somebody waits for: bf16 on a CPU that has instructions for it, else fp32."""
-    known: dict[str, object] = getattr(torch.cpu, "get_capabilities", dict)() if device.type == "cpu" else {}
-    return Precision.BF16 if known.get("avx512_bf16") or known.get("amx_bf16") else Precision.FP32
+    """The fastest precision for use: bf16 on a CPU with instructions for it, else fp32."""
+    able: dict[str, object] = getattr(torch.cpu, "get_capabilities", dict)() if device.type == "cpu" else {}
+    return Precision.BF16 if able.get("avx512_bf16") or able.get("amx_bf16") else Precision.FP32

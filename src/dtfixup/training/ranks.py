@@ -1,10 +1,10 @@
-"""The processes that train one model together, one per device: launched by Fabric, in step by agreement.
+"""The ranks of a run: processes that train one model together, one per device.
 
-In: a launched Fabric. Out: each rank's rows of a batch, sums over ranks, and one answer to whether to stop. Alone,
-every method is free.
+In: a launched Fabric. Out: the rows of a batch for every rank, sums over ranks, and one decision whether to stop. With
+one rank every method is free.
 
-Whenever ranks meet, they first exchange a word on the host (`agree`): a rank that failed says so there, and all end
-with its message instead of waiting for it. The words go through gloo, so no GPU waits for them.
+Before ranks exchange anything, they exchange flags on the host (`agree`). A rank that failed says so there, and all
+ranks end with its message instead of waiting for it. The flags go through gloo, so no GPU waits for them.
 """
 
 import atexit
@@ -24,20 +24,15 @@ from torch import Tensor, distributed, nn
 from dtfixup.errors import ConfigError, TrainingError
 
 AnyT = TypeVar("AnyT")
-_PATIENCE = timedelta(days=1)  # an evaluation can be long; a rank that dies is noticed at once, by its closed socket
+_TIMEOUT = timedelta(days=1)  # an evaluation can be long; the closed socket of a dead rank is noticed at once
 
 
-def launch(devices: int | None = None, *, accelerator: str = "auto", nodes: int = 1) -> Fabric:
-    """Start the ranks, or take one's place among those that `torchrun` started; `fabric.device` is this rank's.
-
-    Without `torchrun`, more than one device runs the same command line once more for each of the others.
-    """
-    if "TORCHELASTIC_RUN_ID" in os.environ:
-        devices = int(os.environ["LOCAL_WORLD_SIZE"])
-        nodes = int(os.environ["WORLD_SIZE"]) // devices
-    devices = devices or 1
-    strategy = "ddp" if devices * nodes > 1 else "auto"
-    fabric = Fabric(accelerator=accelerator, devices=devices, num_nodes=nodes, strategy=strategy)
+def launch(accelerator: str = "auto") -> Fabric:
+    """Join the ranks that `torchrun` started; without it, be the only one. `fabric.device` is this rank's device."""
+    ranks = int(os.environ["WORLD_SIZE"]) if "TORCHELASTIC_RUN_ID" in os.environ else 1
+    devices = int(os.environ["LOCAL_WORLD_SIZE"]) if ranks > 1 else 1
+    strategy = "ddp" if ranks > 1 else "auto"
+    fabric = Fabric(accelerator=accelerator, devices=devices, num_nodes=ranks // devices, strategy=strategy)
     fabric.launch()
     if fabric.world_size > 1:
         atexit.register(_leave)
@@ -45,52 +40,52 @@ def launch(devices: int | None = None, *, accelerator: str = "auto", nodes: int 
 
 
 def _leave() -> None:
-    """Gloo's threads must end before the process does, or it aborts at its exit."""
+    """End gloo's threads; a process that exits before they do aborts."""
     if distributed.is_initialized():
         distributed.destroy_process_group()
 
 
 @dataclass(frozen=True)
-class Wish:
-    """What a rank would do after this update; all do what any wishes."""
+class Request:
+    """What a rank wants to do after an update. All ranks do what any rank wants."""
 
     stop: bool = False
     save: bool = False
 
 
-_NO_WISH = Wish()
+_NO_REQUEST = Request()
 
 
 class Ranks:
-    """This process among the others."""
+    """This rank and its view of the others."""
 
     def __init__(self, fabric: Fabric) -> None:
         self.rank, self.world, self.device = fabric.global_rank, fabric.world_size, fabric.device
-        self._host = distributed.new_group(backend="gloo", timeout=_PATIENCE) if self.world > 1 else None
-        self._talking = False  # from the first agreement on; before it, ranks may wait for each other elsewhere
+        self._host = distributed.new_group(backend="gloo", timeout=_TIMEOUT) if self.world > 1 else None
+        self._in_step = False  # True after the first `agree`; before it, ranks may wait for each other elsewhere
 
     @property
     def first(self) -> bool:
-        """Whether this rank is the one that evaluates, logs and saves."""
+        """Whether this rank evaluates, logs and saves."""
         return self.rank == 0
 
     def rows(self, examples: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """This rank's rows of a batch: every `world`-th, so that all have as many and share the filling."""
+        """This rank's rows of a batch: every `world`-th, so that all ranks have equally many rows and empty rows."""
         missing = -len(examples) % self.world
         padded = np.pad(examples, (0, missing), constant_values=-1)
         return padded[self.rank :: self.world]
 
     def require_on_device(self, model: nn.Module) -> None:
-        """The task was made on this rank's device."""
+        """Refuse a task that is not on this rank's device."""
         for name, parameter in model.named_parameters():
             if parameter.device != self.device:
                 raise ConfigError(
-                    f"{name} is on {parameter.device}, but this rank trains on {self.device}: make the task after "
+                    f"{name} is on {parameter.device}, but this rank trains on {self.device}: create the task after "
                     "launch(), on fabric.device"
                 )
 
     def share_weights(self, model: nn.Module) -> None:
-        """Every rank gets the weights of rank 0."""
+        """Copy the weights of rank 0 to every rank."""
         if self.world > 1:
             for tensor in [*model.parameters(), *model.buffers()]:
                 distributed.broadcast(tensor.detach(), src=0)
@@ -104,19 +99,19 @@ class Ranks:
             views = [part.view_as(tensor) for part, tensor in zip(parts, tensors, strict=True)]
             torch._foreach_copy_(list(tensors), views)
 
-    def agree(self, wish: Wish = _NO_WISH) -> Wish:
-        """What any rank wishes; the error of another rank, where one failed."""
-        failed, stop, save = self._exchange(False, wish.stop, wish.save)
-        self._talking = not failed
+    def agree(self, request: Request = _NO_REQUEST) -> Request:
+        """The requests of all ranks together; raises the error of a rank that failed."""
+        failed, stop, save = self._exchange(False, request.stop, request.save)
+        self._in_step = not failed
         if failed:
             raise TrainingError("; ".join(text for text in self._gather("") if text))
-        return Wish(stop, save)
+        return Request(stop, save)
 
     def fail(self, error: BaseException) -> None:
-        """Tell the others, who come to `agree` sooner or later, why this rank ends."""
-        if self._talking:
-            self._talking = False
-            with suppress(TrainingError):  # they are gone already
+        """Tell the other ranks, at their next `agree`, why this rank ends."""
+        if self._in_step:
+            self._in_step = False
+            with suppress(TrainingError):  # the others have ended already
                 self._exchange(True, False, False)
                 self._gather(f"rank {self.rank} failed: {str(error) or type(error).__name__}")
 
@@ -125,24 +120,24 @@ class Ranks:
         self.agree()
         return self._gather(value)
 
-    def tell(self, value: AnyT) -> AnyT:
+    def from_first(self, value: AnyT) -> AnyT:
         """The value of rank 0, on every rank."""
         return self.gather(value)[0]
 
     def _exchange(self, *flags: bool) -> list[bool]:
         if self._host is None:
             return list(flags)
-        word = torch.tensor(flags, dtype=torch.int32)
+        sent = torch.tensor(flags, dtype=torch.int32)
         try:
-            distributed.all_reduce(word, distributed.ReduceOp.MAX, self._host)
+            distributed.all_reduce(sent, distributed.ReduceOp.MAX, self._host)
         except RuntimeError as error:
-            self._talking = False
-            raise TrainingError("another rank ended without a word: see its output above") from error
-        return [bool(flag) for flag in word.tolist()]
+            self._in_step = False
+            raise TrainingError("another rank ended without an error message: see its output above") from error
+        return [bool(flag) for flag in sent.tolist()]
 
     def _gather(self, value: AnyT) -> list[AnyT]:
         if self._host is None:
             return [value]
-        found: list[Any] = [None] * self.world
-        distributed.all_gather_object(found, value, self._host)
-        return found
+        values: list[Any] = [None] * self.world
+        distributed.all_gather_object(values, value, self._host)
+        return values

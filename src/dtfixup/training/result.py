@@ -18,7 +18,7 @@ from dtfixup.training.config import TrainingConfig, to_json
 
 @dataclass(frozen=True)
 class FitResult:
-    """The outcome of `fit`, the parts before a resume included."""
+    """The outcome of `fit`, over all parts of a resumed run."""
 
     finished: bool
     """False if the run was stopped; it can be resumed."""
@@ -26,20 +26,20 @@ class FitResult:
     """Updates, skipped ones included."""
     skipped_steps: int
     step_ms: float
-    """Wall time of an epoch over its updates, data and optimiser included: the median of this process's epochs after
-    its first, which captures graphs; 0 if it ended none."""
+    """Wall time of an update, data and optimiser included: the median over the epochs of this process except the first,
+    which captures graphs. 0 if no epoch ended."""
     wall_seconds: float
-    """Evaluations, checkpoints and initialisation included."""
+    """Wall time, with evaluations, checkpoints and initialisation."""
     peak_gib: float
-    """Most memory this process held on its device."""
+    """Peak memory of this process on its device."""
     best: dict[str, Any]
-    """Step, epoch and metrics of the evaluation whose weights are in `best.safetensors`; empty without one."""
+    """Step, epoch and metrics of the evaluation behind `best.safetensors`; empty without one."""
     last: dict[str, Any]
-    """The same of the last evaluation."""
+    """Step, epoch and metrics of the last evaluation."""
     history: tuple[dict[str, Any], ...]
     """All evaluations."""
     watched: dict[str, float]
-    """What the monitor saw, see `Judge.summary`; empty for strategies without an input norm."""
+    """The monitor's summary (`Judge.summary`); empty for strategies without an input norm."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ def finish_run(
 
 
 def typical_step_ms(epochs: Sequence[float]) -> float:
-    """The median of all epochs but the first.
+    """The median of all epochs except the first.
 
     >>> typical_step_ms([90.0, 10.0, 12.0, 11.0]), typical_step_ms([90.0]), typical_step_ms([])
     (11.0, 90.0, 0.0)
@@ -104,15 +104,15 @@ def typical_step_ms(epochs: Sequence[float]) -> float:
 
 
 def peak_gib(device: torch.device) -> float:
-    """The most memory that tensors took on a GPU, or this process on a CPU."""
+    """Peak memory in GiB: of tensors on a GPU, or of this process on a CPU."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device) / 2**30
-    unit = 2**30 if sys.platform == "darwin" else 2**20  # bytes there, KiB elsewhere
+    unit = 2**30 if sys.platform == "darwin" else 2**20  # macOS counts bytes, Linux KiB
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit
 
 
 def joined_over_ranks(summaries: Sequence[dict[str, float]]) -> dict[str, float]:
-    """What the monitors of all ranks saw in the same steps: the most of each, and all alerts.
+    """Summaries of all ranks over the same steps: the largest of every value, and the sum of alerts.
 
     >>> joined_over_ranks([{"highest_growth": 2.0, "alerts": 1.0}, {"highest_growth": 3.0, "alerts": 1.0}])
     {'highest_growth': 3.0, 'alerts': 2.0}
@@ -121,7 +121,7 @@ def joined_over_ranks(summaries: Sequence[dict[str, float]]) -> dict[str, float]
 
 
 def joined_in_time(before: dict[str, float], after: dict[str, float]) -> dict[str, float]:
-    """What was seen before a resume and after it: mu, which is the same, the highest values, and the sums of counts.
+    """Summaries before and after a resume: the larger of every value, and the sums of counts.
 
     >>> before, after = ({"mu": 13.0, "highest_growth": growth, "alerts": 1.0} for growth in (2.0, 1.0))
     >>> joined_in_time(before, after)

@@ -4,7 +4,7 @@ from dtfixup.errors import ConfigError
 
 
 def anneal(step: int, total: int, *, warmup: int = 0, power: float = 0.5) -> float:
-    """The paper's anneal (1 - step/total)^power, after a linear warm-up where one is asked for.
+    """The paper's anneal (1 - step/total)^power, after a linear warm-up of `warmup` steps.
 
     >>> anneal(0, 100), anneal(75, 100), anneal(100, 100)
     (1.0, 0.5, 0.0)

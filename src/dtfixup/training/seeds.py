@@ -6,7 +6,7 @@ import torch
 
 
 def stream_seed(seed: int, name: str) -> int:
-    """A seed of its own for each purpose ("data", "init", "model") of a run.
+    """The seed of one purpose of a run, such as "data", "init" or "model".
 
     >>> stream_seed(0, "data") == stream_seed(0, "data") != stream_seed(0, "init")
     True
@@ -16,5 +16,5 @@ def stream_seed(seed: int, name: str) -> int:
 
 
 def stream(seed: int, name: str) -> torch.Generator:
-    """A generator for one purpose of a run."""
+    """The generator of one purpose of a run."""
     return torch.Generator().manual_seed(stream_seed(seed, name))

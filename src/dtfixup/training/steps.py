@@ -1,10 +1,10 @@
-"""Training steps: eager, or as CUDA graphs, one or more per batch shape.
+"""Training steps: eager, or as CUDA graphs.
 
 In: a function from example numbers to the sum of their losses, and an `Updater`. Out: updated parameters; loss,
-gradient norm and skip of every step in a log on the device, which is read now and then. Where an update sees one batch
-of one rank, a graph holds the whole step, from the gathering of the batch to Adam, so that a step costs the host one
-copy and one launch. Where gradients are summed over batches or ranks, a graph per shape adds the gradients of a batch,
-and one more makes the update. All graphs share their memory.
+gradient norm and skip of every step in a log on the device. If an update sees one batch of one rank, a graph per shape
+holds the whole step, from gathering the batch to Adam: a step costs the host one copy and one launch. If gradients are
+summed over batches or ranks, a graph per shape adds the gradients of a batch, and one more graph makes the update. All
+graphs share their memory.
 """
 
 from collections.abc import Callable, Hashable, Sequence
@@ -20,11 +20,11 @@ from dtfixup.training.update import Updater
 ShapeT = TypeVar("ShapeT", bound=Hashable)
 LossSum = Callable[[Tensor, ShapeT], Tensor]
 Combine = Callable[[Sequence[Tensor]], None]
-"""Replaces tensors by their sums over all ranks."""
+"""Replaces tensors by their sums over the ranks."""
 
 
 class Watcher(Protocol):
-    """What is used of `fixup.monitor.Monitor`."""
+    """The part of `fixup.monitor.Monitor` that steps use."""
 
     def record(self) -> None: ...
 
@@ -34,25 +34,25 @@ class Watcher(Protocol):
 
 
 class StepLog:
-    """The last steps' (loss, gradient norm, skipped), on the device."""
+    """A ring of (loss, gradient norm, skipped) of the last steps, on the device."""
 
     def __init__(self, size: int, device: torch.device) -> None:
         self.size = size
         self._rows_TF = torch.zeros(size, 3, device=device)
-        self._place = torch.zeros(1, dtype=torch.long, device=device)
+        self._next = torch.zeros(1, dtype=torch.long, device=device)
 
     def write(self, loss: Tensor, norm: Tensor, skip: Tensor) -> None:
-        """Device work only."""
-        self._rows_TF.index_copy_(0, self._place, torch.stack([loss.float(), norm, skip])[None])
-        self._place.copy_((self._place + 1) % self.size)
+        """Append a row, by device work only."""
+        self._rows_TF.index_copy_(0, self._next, torch.stack([loss.float(), norm, skip])[None])
+        self._next.copy_((self._next + 1) % self.size)
 
     def read(self, steps: int) -> list[tuple[float, float, bool]]:
         """The last `steps` rows, oldest first; waits for the device."""
         if steps > self.size:
             raise ConfigError(f"the log holds the last {self.size} steps, not {steps}: read it more often")
-        place, rows = int(self._place), self._rows_TF.tolist()
-        found = [rows[(place - steps + offset) % self.size] for offset in range(steps)]
-        return [(loss, norm, bool(skip)) for loss, norm, skip in found]
+        end, rows = int(self._next), self._rows_TF.tolist()
+        last = [rows[(end - steps + offset) % self.size] for offset in range(steps)]
+        return [(loss, norm, bool(skip)) for loss, norm, skip in last]
 
 
 class EagerSteps(Generic[ShapeT]):
@@ -60,11 +60,11 @@ class EagerSteps(Generic[ShapeT]):
 
     Args:
         loss_sum: the sum of the losses of the real rows.
-        updater: what is trained, and how.
-        log: where the steps are noted.
+        updater: holds the parameters and updates them.
+        log: receives a row per step.
         watcher: follows the steps.
-        combine: sums gradients over ranks, where there are several.
-        in_parts: an update sees several batches or ranks: gradients have a fixed place and are added up there.
+        combine: sums gradients over several ranks.
+        in_parts: whether an update sees several batches: gradients then stay in place and are added up.
     """
 
     def __init__(
@@ -82,11 +82,11 @@ class EagerSteps(Generic[ShapeT]):
         self._loss = torch.zeros_like(updater.norm)
 
     def __call__(self, examples: Tensor, shape: ShapeT) -> None:
-        """An update by the mean over one batch."""
-        self.update([(examples, shape)], real(examples))
+        """Update by the mean over one batch."""
+        self.update([(examples, shape)], count_real(examples))
 
     def update(self, batches: Sequence[tuple[Tensor, ShapeT]], count: int) -> None:
-        """An update by the mean over `count` examples: those of these batches, and those of other ranks."""
+        """Update by the mean over `count` examples, in these batches and those of other ranks."""
         share = torch.full_like(self.updater.norm, 1 / max(count, 1))
         self.clear()
         for examples, shape in batches:
@@ -94,7 +94,7 @@ class EagerSteps(Generic[ShapeT]):
         self.finish()
 
     def clear(self) -> None:
-        """Begin an update. Device work only, as in the next two."""
+        """Begin an update. Like `add` and `apply`, device work only."""
         self._loss.zero_()
         for parameter in self.updater.parameters:
             if not self.in_parts:
@@ -111,14 +111,14 @@ class EagerSteps(Generic[ShapeT]):
         self._loss.add_(loss.detach())
 
     def apply(self) -> None:
-        """Update from the gradients that were added."""
+        """Update from the sum of the gradients."""
         if self.watcher is not None:
             self.watcher.record()
         self.updater.apply_()
         self.log.write(self._loss, self.updater.norm, self.updater.skip)
 
     def finish(self, apply: Callable[[], None] | None = None) -> None:
-        """End an update: the ranks meet, `apply` runs, the watcher counts."""
+        """End an update: sum over the ranks, `apply`, and let the watcher count."""
         if self.combine is not None:
             gradients = [parameter.grad for parameter in self.updater.parameters if parameter.grad is not None]
             self.combine([*gradients, self._loss])
@@ -128,7 +128,7 @@ class EagerSteps(Generic[ShapeT]):
 
 
 class GraphSteps(Generic[ShapeT]):
-    """The same steps as CUDA graphs, captured when a shape is first met."""
+    """The same steps as CUDA graphs; a shape is captured when it first comes."""
 
     def __init__(self, eager: EagerSteps[ShapeT]) -> None:
         self.eager = eager
@@ -138,11 +138,11 @@ class GraphSteps(Generic[ShapeT]):
         self._pool = torch.cuda.graph_pool_handle()
 
     def __call__(self, examples: Tensor, shape: ShapeT) -> None:
-        """An update by the mean over one batch."""
-        self.update([(examples, shape)], real(examples))
+        """Update by the mean over one batch."""
+        self.update([(examples, shape)], count_real(examples))
 
     def update(self, batches: Sequence[tuple[Tensor, ShapeT]], count: int) -> None:
-        """An update by the mean over `count` examples: those of these batches, and those of other ranks."""
+        """Update by the mean over `count` examples, in these batches and those of other ranks."""
         self._share.fill_(1 / max(count, 1))
         if not self.eager.in_parts:
             ((examples, shape),) = batches
@@ -187,7 +187,7 @@ class GraphSteps(Generic[ShapeT]):
         return graph, static
 
     def _warm_up(self, static: Tensor, shape: ShapeT) -> None:
-        """Libraries pick kernels, Triton compiles: not while capturing. Gradients and random streams stay the same."""
+        """Let libraries pick kernels, and Triton compile, before the capture; random streams do not move."""
         stream = torch.cuda.Stream()
         stream.wait_stream(torch.cuda.current_stream())
         uncounted = nullcontext() if self.eager.watcher is None else self.eager.watcher.warm_up()
@@ -197,6 +197,6 @@ class GraphSteps(Generic[ShapeT]):
         torch.cuda.current_stream().wait_stream(stream)
 
 
-def real(examples: Tensor) -> int:
-    """How many rows are no filling."""
+def count_real(examples: Tensor) -> int:
+    """The number of rows that hold an example."""
     return int((examples >= 0).sum())

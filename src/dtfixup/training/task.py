@@ -1,4 +1,4 @@
-"""What a task gives to the engine, and nothing else is asked of it.
+"""Everything that the engine asks of a task.
 
 A task owns its model, its data and its metrics; the engine owns steps, schedule, random streams, ranks and files.
 Legend: B examples of a batch.
@@ -21,61 +21,61 @@ ShapeT_co = TypeVar("ShapeT_co", bound=Hashable, covariant=True)
 
 
 class Planned(Protocol[ShapeT_co]):
-    """A batch of an epoch's plan."""
+    """A batch in the plan of an epoch."""
 
     @property
     def examples(self) -> npt.NDArray[np.int64]:
-        """Example numbers, -1 where the batch is not full."""
+        """Example numbers, with -1 in empty rows."""
         ...
 
     @property
     def shape(self) -> ShapeT_co:
-        """The padded sizes; a CUDA graph is captured for each."""
+        """The padded sizes; the engine captures a CUDA graph per shape."""
         ...
 
 
 class Task(Protocol[ShapeT]):
-    """A model on the run's device with its data. Randomness comes from what is passed in and from PyTorch's stream."""
+    """A model on the run's device, and its data. It draws from the generators it is given and from PyTorch's stream."""
 
     @property
     def model(self) -> nn.Module: ...
 
     @property
     def stack(self) -> Stack:
-        """The new layers, which are watched."""
+        """The new layers, which the monitor watches."""
         ...
 
     @property
     def left_out(self) -> Collection[str]:
-        """Names in the model's state that files leave out, because they are loaded elsewhere and never trained."""
+        """Names of weights that files leave out, because they are never trained and come with the encoder."""
         ...
 
     @property
     def fingerprint(self) -> Mapping[str, Any]:
-        """What a checkpoint belongs to, as JSON values: hashes of data and encoder, the model's configuration."""
+        """Hashes of data and encoder, and the model's configuration, as JSON values; checkpoints must have the same."""
         ...
 
     @property
     def best_metric(self) -> str:
-        """The metric of `evaluate` that chooses the best weights; higher is better."""
+        """The metric of `evaluate` that selects the best weights; higher is better."""
         ...
 
     def initialise(self, generator: torch.Generator) -> FixupReport | None:
-        """Set the new weights. The generator is on the model's device; the report's stack is watched if it has a μ."""
+        """Initialise the new weights; the generator is on the model's device. A report with a mu starts the monitor."""
         ...
 
     def parameter_groups(self) -> Sequence[ParameterGroup]:
-        """All that is trained."""
+        """All trained parameters."""
         ...
 
     def batches(self, epoch: int, random: np.random.Generator) -> Sequence[Planned[ShapeT]]:
-        """The plan of an epoch, the same for the same arguments, and equally long for every epoch."""
+        """The plan of an epoch. The same arguments give the same plan; all epochs have the same length."""
         ...
 
     def loss_sum(self, example_B: Tensor, shape: ShapeT) -> Tensor:
-        """The sum of the losses of the real rows: 0, with gradients, if there is none."""
+        """The sum of the losses of the real rows; without any, 0 with gradients."""
         ...
 
     def evaluate(self) -> dict[str, float]:
-        """Metrics of the weights as they are: the averaged ones where an average is kept. In evaluation mode."""
+        """Metrics of the current weights. The engine has put the average in place and set evaluation mode."""
         ...

@@ -1,12 +1,13 @@
-"""One optimiser update that never leaves the device: norm, skip, clip, Adam, moving average.
+"""One optimiser update, all on the device: norm, skip, clip, Adam, moving average.
 
-In: parameters with gradients. Out: changed parameters. Nothing here looks at a number, so a CUDA graph can hold it: the
-learning rate is a tensor that is written between steps, and whether a batch is skipped is decided on the device (fused
-Adam leaves everything as it is where `found_inf` is 1, and divides the gradients by `grad_scale`).
+In: parameters with gradients. Out: updated parameters. Nothing here reads a number from the device, so a CUDA graph can
+hold it. The learning rate is a tensor that is written between steps. Fused Adam does the skipping (`found_inf` of 1
+leaves everything unchanged) and the clipping (it divides the gradients by `grad_scale`).
 
-A batch is skipped whose gradient norm is not finite, or more than `spike` times the usual: without layer norms, one
-such batch can undo thousands of good steps (see `watch`). The usual norm is a moving average over the batches taken; it
-never counts as less than `clip`: late in a run most gradients are nearly zero, and a hard example is no spike.
+An update is skipped if its gradient norm is not finite, or more than `spike` times the usual norm: without layer norms,
+one such update can undo thousands of good steps (see `watch`). The usual norm is a moving average over the updates that
+were not skipped. It counts as at least `clip`: late in a run most gradients are nearly zero, and a single hard example
+must not be skipped.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -81,7 +82,7 @@ class Updater:
         self._make_state()
 
     def _make_state(self) -> None:
-        """Adam's moments, made now, by a step that is skipped: a CUDA graph must find them in place."""
+        """Create Adam's moments by a skipped step: a CUDA graph must find them in place."""
         for parameter in self.parameters:
             parameter.grad = torch.zeros_like(parameter)
         self._adam(torch.ones_like(self.norm), torch.ones_like(self.norm))
@@ -89,7 +90,7 @@ class Updater:
             parameter.grad = None
 
     def set_rate(self, factor: float) -> None:
-        """The schedule's factor for the next update."""
+        """Set the schedule's factor for the next update."""
         for group, rate in zip(self.groups, self.rates, strict=True):
             rate.fill_(self.config.learning_rate * group.factor * factor)
 
@@ -110,7 +111,7 @@ class Updater:
 
     @contextmanager
     def averaged(self) -> Iterator[None]:
-        """The moving average in place of the weights, where one is kept, and then the weights again."""
+        """Put the moving average, if there is one, in place of the weights; restore the weights afterwards."""
         held = [parameter.detach().clone() for parameter in self.parameters] if self.averages else []
         self._put(self.averages)
         try:
@@ -119,7 +120,7 @@ class Updater:
             self._put(held)
 
     def take_average_(self) -> None:
-        """From now on the moving average is the weights, where one is kept: training is over."""
+        """Replace the weights by their moving average, if there is one."""
         self._put(self.averages)
 
     @torch.no_grad()
@@ -134,7 +135,7 @@ class Updater:
 
 
 def parameter_groups(model: nn.Module, factors: Iterable[tuple[str, nn.Module, float]]) -> list[ParameterGroup]:
-    """The trainable parameters of the named modules, each with its factor, and all others with factor 1."""
+    """The trainable parameters of every named module with its factor, and all others with factor 1."""
     groups: list[ParameterGroup] = []
     taken: set[nn.Parameter] = set()
     for name, module, factor in factors:

@@ -216,7 +216,7 @@ def test_a_killed_run_goes_on_where_it_was(data: Path, base: Path, quick: Path, 
         with pytest.raises(Kill):
             start(data, base, out, keep=Keep.TUNED)
     assert {file.name for file in out.iterdir()} == {"training"}, "nothing to be taken for a model"
-    with pytest.raises(CheckpointError, match=r"holds a run, saved at step 4: go on with it by --resume"):
+    with pytest.raises(CheckpointError, match=r"holds a run, saved at step 4: continue it with --resume"):
         start(data, base, out, keep=Keep.TUNED)
     assert start(data, base, out, keep=Keep.TUNED, resume=True) is not None
     assert same_model(out, quick)
