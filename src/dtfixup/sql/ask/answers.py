@@ -1,9 +1,10 @@
-"""What the parser says to a question.
+"""The answer to a question.
 
-Out of `parser.py`: `Answer`, with SQL in the database's dialect, what else the question may have meant, what its words
-were linked to, and how sure the model is. `ask/view.py` shows it to people; `to_json` is for programs.
+Out of `parser.py`: `Answer`, with SQL in the database's dialect, what else the question may mean, what its words link
+to, and how sure the model is. `ask/view.py` shows it in a terminal, a notebook by itself; `to_json` is for programs.
 """
 
+import html
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,16 +22,18 @@ from dtfixup.sql.model.predictions import Prediction
 
 SURE_ABOVE = 0.5
 """A query is sure whose probability is at least this, unless the model's file says otherwise (`sure_above`)."""
-_CUT = 3  # letters of a name that may be cut short
-_TOLD = 4  # letters of a name that no text has by chance
+MIN_ABBREVIATION = 3
+"""Letters of a word of a name from which a question's word may begin with it: `pat` and `patients`."""
+MIN_STEM = 4
+"""Letters of a name from which it is found inside other words, and not by chance."""
 
 
 class Verdict(StrEnum):
-    """What an answer is worth."""
+    """How sure an answer is."""
 
     SURE = "sure"
     UNSURE = "unsure"
-    """The likeliest query is not likely enough, or none could be written: look at the alternatives."""
+    """The likeliest query is not likely enough, or there is none: look at the alternatives."""
     NO_LINK = "no_link"
     """No word of the question names a table, a column or a stored value: every query would be a guess."""
 
@@ -42,7 +45,7 @@ class Alternative:
     sql: str
     """In the database's dialect."""
     probability: float
-    """The model's probability of this query among those that the search found: they sum to 1."""
+    """The model's probability of this query among the alternatives: they sum to 1."""
     score: float
     """The model's log-probability of this query among all queries."""
     tree: Node
@@ -54,9 +57,9 @@ class Timing:
     """Seconds."""
 
     read: float
-    """To open the database; next to nothing where it is open."""
+    """To read the database; next to nothing once it is read."""
     link: float
-    """To find what the words mean."""
+    """To link the words of the question."""
     search: float
     """To encode and decode."""
     write: float
@@ -74,20 +77,35 @@ class Answer:
     question: str
     verdict: Verdict
     alternatives: tuple[Alternative, ...]
-    """The likeliest first; guesses where nothing in the question links to the schema."""
+    """The likeliest first; guesses where no word of the question links to the schema."""
     words: tuple[Word, ...]
     links: Links
     schema: Schema
     dialect: Dialect
     timing: Timing
     doubts: tuple[str, ...] = ()
-    """What speaks against the likeliest query, as `plausibility.py` finds it; it is not sure then."""
+    """What speaks against the likeliest query, in sentences; with any, the answer is not sure."""
 
     @property
     def sql(self) -> str | None:
-        """The likeliest query; None where nothing in the question links to the schema, or no query can be written."""
+        """The likeliest query; None where no word of the question links to the schema, or no query can be written."""
         is_guess = self.verdict is Verdict.NO_LINK
         return None if is_guess or not self.alternatives else self.alternatives[0].sql
+
+    def _repr_html_(self) -> str:
+        """The answer in a notebook: question, SQL, doubts, alternatives."""
+        parts = [f"<p><b>{html.escape(self.question)}</b></p>"]
+        if self.sql is not None:
+            parts.append(f"<pre><code>{html.escape(self.sql)}</code></pre>")
+        remarks = [self.verdict.value.replace("_", " "), *self.doubts]
+        parts.append(f"<p>{html.escape('; '.join(remarks))}</p>")
+        rows = [
+            f"<tr><td>{100 * query.probability:.0f} %</td><td><code>{html.escape(query.sql)}</code></td></tr>"
+            for query in self.alternatives[0 if self.sql is None else 1 :]
+        ]
+        if rows:
+            parts.append(f"<table>{''.join(rows)}</table>")
+        return "\n".join(parts)
 
     def to_json(self) -> dict[str, Any]:
         """Everything, as plain lists and dictionaries."""
@@ -101,12 +119,12 @@ class Answer:
             "dialect": self.dialect.name.lower(),
             "alternatives": [
                 {
-                    "sql": each.sql,
-                    "probability": round(each.probability, 6),
-                    "log_probability": round(each.score, 4),
-                    "tree": tree_content(each.tree, self.schema),
+                    "sql": query.sql,
+                    "probability": round(query.probability, 6),
+                    "log_probability": round(query.score, 4),
+                    "tree": tree_content(query.tree, self.schema),
                 }
-                for each in self.alternatives
+                for query in self.alternatives
             ],
             "links": links,
             "seconds": {
@@ -116,13 +134,13 @@ class Answer:
 
 
 def verdict_of(alternatives: Sequence[Alternative], sure_above: float, doubts: Sequence[str] = ()) -> Verdict:
-    """Sure where the likeliest query has at least that share of the probability, and nothing speaks against it."""
+    """Sure where the likeliest query has at least the probability `sure_above`, and nothing speaks against it."""
     is_sure = bool(alternatives) and alternatives[0].probability >= sure_above and not doubts
     return Verdict.SURE if is_sure else Verdict.UNSURE
 
 
 def probabilities(queries: Sequence[Prediction]) -> list[float]:
-    """Of each query among all of them."""
+    """The probability of each query among all of them."""
     if not queries:
         return []
     best = max(query.score for query in queries)
@@ -131,9 +149,11 @@ def probabilities(queries: Sequence[Prediction]) -> list[float]:
 
 
 def has_link(words: Sequence[Word], links: Links, schema: Schema) -> bool:
-    """Whether any word names a table or a column, in whole or in part, or says a stored value; or at least begins as a
-    name does, since names are cut short and dictionaries have gaps: `patients` and `pat`, `mechanics` and `Mechanic`,
-    `high schoolers` and `Highschooler`."""
+    """Whether any word names a table, a column or a stored value, or at least begins as a name does.
+
+    Names are cut short and dictionaries have gaps: `patients` and `pat`, `mechanics` and `Mechanic`, `high schoolers`
+    and `Highschooler`.
+    """
     if links.names or any(link.strength >= STRONG for link in links.values):
         return True
     spelt = [word.text.lower() for word in words if not word.is_mark]
@@ -141,16 +161,16 @@ def has_link(words: Sequence[Word], links: Links, schema: Schema) -> bool:
     items: list[Table | Column] = [*schema.tables, *schema.columns]
     for item in items:
         name = compact(item.name)
-        if len(name) >= _TOLD and name in together:
+        if len(name) >= MIN_STEM and name in together:
             return True
-        begins = tuple(part for part in name_lemmas(item.natural) if len(part) >= _CUT)
-        if any(word.startswith(begins) for word in spelt if len(word) > _TOLD):
+        begins = tuple(part for part in name_lemmas(item.natural) if len(part) >= MIN_ABBREVIATION)
+        if any(word.startswith(begins) for word in spelt if len(word) > MIN_STEM):
             return True
     return False
 
 
 def is_linked(words: Sequence[Word], links: Links, schema: Schema) -> bool:
-    """Whether a question is answered: it has a link, or a word at least resembles a stored value."""
+    """Whether a question has a link, or a word that at least resembles a stored value."""
     return bool(links.values) or has_link(words, links, schema)
 
 
@@ -158,7 +178,7 @@ def tree_content(child: Child, schema: Schema) -> Any:
     """A tree as nested lists, rule first; columns by their names, literals by their text."""
     match child:
         case Node(rule, children):
-            return [rule, *(tree_content(each, schema) for each in children)]
+            return [rule, *(tree_content(grandchild, schema) for grandchild in children)]
         case Literal(text, kind):
             return {"value": text, "kind": kind.value}
         case int():
