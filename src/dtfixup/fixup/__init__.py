@@ -4,13 +4,14 @@ from dtfixup.fixup.alerts import Alert, Assumption
 from dtfixup.fixup.apply import dt_fixup_, initialise_free_
 from dtfixup.fixup.depth_report import DepthReport, DepthRow
 from dtfixup.fixup.diagnostics import depth_check
-from dtfixup.fixup.layers import FixupLayer, LayerWeights, Role, Rows, Weight, register_layer, register_lazily
+from dtfixup.fixup.layers import FixupLayer, LayerWeights, Role, Rows, Weight, register_layer
 from dtfixup.fixup.monitor import Monitor, watch
 from dtfixup.fixup.norms import InputNorm, MuChoice, measure_input_norm
 from dtfixup.fixup.report import FixupReport, TensorReport
 from dtfixup.fixup.residual import NormPlacement, Residual, SkipKind
 from dtfixup.fixup.strategies import STRATEGIES, Strategy, Warmup, strategy_named
 from dtfixup.fixup.stream_limit import StreamLimit, set_limits_
+from dtfixup.lazy_layers import register_lazily
 
 __all__ = [
     "STRATEGIES",

@@ -9,7 +9,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from dtfixup.errors import DepthCheckError
+from dtfixup.errors import DepthCheckError, needs_extra
 from dtfixup.files import write_atomically
 
 MEASURES = {
@@ -106,7 +106,8 @@ class DepthReport:
 
     def plot(self, path: str | Path) -> Path:
         """Draw every measure against depth, both axes logarithmic, one row of panels per kind of stack."""
-        from matplotlib.figure import Figure
+        with needs_extra("plot", "pictures"):
+            from matplotlib.figure import Figure
 
         if not self.rows:
             raise DepthCheckError("there is nothing to plot: the report has no rows")

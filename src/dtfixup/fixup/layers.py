@@ -7,13 +7,13 @@ In: any module. Out: its transformer layers, each with a `LayerWeights`. A layer
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from importlib import import_module
 from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
 
 from dtfixup.errors import UnsupportedLayerError
+from dtfixup.lazy_layers import register_layers_of
 
 
 class Role(StrEnum):
@@ -86,22 +86,9 @@ Adapter = Callable[[nn.Module], LayerWeights]
 _adapters: dict[type[nn.Module], Adapter] = {}
 
 
-def _register_hugging_face() -> None:
-    """By name, since `encoders` is built on this package and not the other way round."""
-    import_module("dtfixup.encoders.hugging_face").register_layers()
-
-
-_lazy_registrations: dict[str, Callable[[], None]] = {"transformers": _register_hugging_face}
-
-
 def register_layer(kind: type[nn.Module], adapter: Adapter) -> None:
     """Teach the library a layer class that cannot have a `fixup_weights` method of its own."""
     _adapters[kind] = adapter
-
-
-def register_lazily(package: str, register: Callable[[], None]) -> None:
-    """Run `register` when a layer of `package` is first met, so that nobody imports it in vain."""
-    _lazy_registrations[package] = register
 
 
 def describe_layer(module: nn.Module) -> LayerWeights | None:
@@ -109,8 +96,7 @@ def describe_layer(module: nn.Module) -> LayerWeights | None:
     if isinstance(module, FixupLayer):
         return module.fixup_weights()
     kinds = type(module).__mro__
-    for package in {kind.__module__.partition(".")[0] for kind in kinds} & set(_lazy_registrations):
-        _lazy_registrations.pop(package)()
+    register_layers_of(kind.__module__.partition(".")[0] for kind in kinds)
     for kind in kinds:
         if kind in _adapters:
             return _adapters[kind](module)

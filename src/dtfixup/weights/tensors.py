@@ -17,24 +17,13 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
 from dtfixup.errors import CheckpointError, ConfigError
-from dtfixup.files import write_atomically, write_safetensors
+from dtfixup.files import write_atomically
+from dtfixup.weights.arrays import write_arrays
 from dtfixup.weights.packed import unpack_into
 
 PACKED = "packed"
 """The key of a content that says how its tensors are stored, where that is not as they are."""
 _CONTENT, _CHECKSUM = "dtfixup", "crc32"
-_NAMES = {
-    torch.float64: "F64",
-    torch.int64: "I64",
-    torch.float32: "F32",
-    torch.int32: "I32",
-    torch.float16: "F16",
-    torch.bfloat16: "BF16",
-    torch.int16: "I16",
-    torch.int8: "I8",
-    torch.uint8: "U8",
-    torch.bool: "BOOL",
-}
 
 
 def write_tensors(path: str | Path, tensors: Mapping[str, Tensor], content: Mapping[str, Any]) -> Path:
@@ -146,13 +135,11 @@ def _content(path: str | Path, header: Mapping[str, str]) -> dict[str, Any]:
 
 def save_file(tensors: Mapping[str, Tensor], path: Path, metadata: Mapping[str, str]) -> None:
     """A safetensors file of tensors on the CPU."""
-    kinds = {name: _NAMES[tensor.dtype] for name, tensor in tensors.items()}
-    # numpy has no bfloat16; its bits are those of whole numbers.
     arrays = {
-        name: (tensor.view(torch.int16) if tensor.dtype is torch.bfloat16 else tensor).numpy()
+        name: tensor.view(torch.int16).numpy().view("V2") if tensor.dtype is torch.bfloat16 else tensor.numpy()
         for name, tensor in tensors.items()
     }
-    write_safetensors(path, arrays, kinds, metadata)
+    write_arrays(path, arrays, metadata)
 
 
 def _unreadable(path: str | Path, error: Exception) -> CheckpointError:

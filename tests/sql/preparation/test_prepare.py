@@ -24,7 +24,7 @@ from dtfixup.sql.grammar.rules import VALUE_KINDS, Choice, ValueKind, sql_gramma
 from dtfixup.sql.grammar.transitions import Action, ApplyRule, SelectColumn, SelectValue, tree_of
 from dtfixup.sql.grammar.tree import Child, Literal, Node, literals
 from dtfixup.sql.linking.inputs import describe_database, describe_question
-from dtfixup.sql.model.prepared import ARRAYS, INDEX, TABLES, Prepared, map_arrays, open_prepared
+from dtfixup.sql.model.prepared import ARRAYS, INDEX, TABLES, Prepared, open_prepared
 from dtfixup.sql.preparation import prepare as module
 from dtfixup.sql.preparation.prepare import make_part, prepare
 
@@ -274,10 +274,6 @@ def test_what_is_not_there_or_too_old_is_refused(tmp_path: Path, prepared: Prepa
         open_prepared(tmp_path / "old")
     with pytest.raises(DataError, match="no split 'test'"):
         prepared.split("test")
-    for damage in (b"", b"\x00" * 7, b"\xff" * 64, (prepared.folder / ARRAYS).read_bytes()[:-1]):
-        (tmp_path / "damaged").write_bytes(damage)
-        with pytest.raises(DataError, match="damaged"):
-            map_arrays(tmp_path / "damaged")
 
 
 def test_arrays_are_mapped_and_read_by_safetensors_too(prepared: Prepared) -> None:

@@ -23,8 +23,9 @@ from torch import Tensor
 from dtfixup.errors import DataError
 from dtfixup.sql.grammar.rules import Choice, ColumnKind
 from dtfixup.sql.linking.relations import DISTANCE, Relation
-from dtfixup.sql.model.prepared import Array, Prepared
+from dtfixup.sql.model.prepared import Prepared
 from dtfixup.sql.model.shapes import ANCHOR_TOKENS, Shape, Sizes
+from dtfixup.weights.arrays import Array
 
 
 class Order(StrEnum):

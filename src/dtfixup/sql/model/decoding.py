@@ -17,9 +17,10 @@ from dtfixup.sql.grammar.transitions import STEP_LIMIT
 from dtfixup.sql.model.batches import Corpus
 from dtfixup.sql.model.model import SqlSpModel
 from dtfixup.sql.model.predictions import Prediction, literals_of, predictions_of
-from dtfixup.sql.model.prepared import Array, Prepared
+from dtfixup.sql.model.prepared import Prepared
 from dtfixup.sql.model.search import BeamSearch, Hypothesis
 from dtfixup.sql.model.shapes import rounded
+from dtfixup.weights.arrays import Array
 
 MOST_TOKENS = 512
 """The longest window that is used, where an encoder could read longer ones: schemas are lists, not stories."""

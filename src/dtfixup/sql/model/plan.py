@@ -9,9 +9,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from dtfixup.sql.model.batches import Corpus
-from dtfixup.sql.model.prepared import Array
 from dtfixup.sql.model.shapes import Shape, rounded
 from dtfixup.training.plan import BatchPlan, Group
+from dtfixup.weights.arrays import Array
 
 USUAL = {"words": 24, "steps": 24, "values": 16, "value_tokens": 8}
 """What nine of ten of Spider's examples stay within."""

@@ -15,8 +15,6 @@ candidates: `values.start`, `value.kind`, `value.column` (-1: none), `value.sour
 `query`, `value_texts.start`, `value_text`.
 """
 
-import json
-import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,11 +22,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dtfixup.errors import DataError
-from dtfixup.files import read_json, write_atomically, write_json, write_safetensors
+from dtfixup.files import read_json, write_atomically, write_json
 from dtfixup.sql.database.schema import Schema, read_tables_json, write_tables_json
+from dtfixup.weights.arrays import Array, map_arrays, write_arrays
 
 ARRAYS = "arrays.safetensors"
 INDEX = "index.json"
@@ -36,10 +34,6 @@ TABLES = "tables.json"
 FORMAT = 3
 SYNTHETIC = "synthetic"
 """The split of made-up examples."""
-
-Array = NDArray[Any]
-_NAMES = {"int8": "I8", "int16": "I16", "int32": "I32", "int64": "I64", "uint8": "U8"}
-_TYPES = {name: np.dtype(kind) for kind, name in _NAMES.items()}
 
 
 @dataclass(frozen=True)
@@ -104,35 +98,6 @@ def write_prepared(
     write_atomically(folder / ARRAYS, lambda path: write_arrays(path, arrays))
     write_tables_json(schemas, folder / TABLES)
     write_json(folder / INDEX, {"format": FORMAT, **index})
-
-
-def write_arrays(path: Path, arrays: Mapping[str, Array]) -> None:
-    """A safetensors file of arrays."""
-    write_safetensors(path, arrays, {name: _NAMES[array.dtype.name] for name, array in arrays.items()})
-
-
-def map_arrays(path: Path) -> dict[str, Array]:
-    """The arrays of a safetensors file, mapped into memory."""
-    if not path.is_file():
-        raise DataError(f"{path} is missing: prepare the dataset again")
-    size = path.stat().st_size
-    try:
-        with path.open("rb") as stream:
-            (length,) = struct.unpack("<Q", stream.read(8))
-            header = json.loads(stream.read(length))
-        start = 8 + length
-        end = max((entry["data_offsets"][1] for entry in header.values()), default=0)
-        if start + end != size:
-            raise ValueError(f"{size} bytes instead of {start + end}")
-        memory = np.memmap(path, np.uint8, mode="r")
-        return {
-            name: memory[start + entry["data_offsets"][0] : start + entry["data_offsets"][1]]
-            .view(_TYPES[entry["dtype"]])
-            .reshape(entry["shape"])
-            for name, entry in header.items()
-        }
-    except (struct.error, ValueError, KeyError, TypeError, OverflowError, MemoryError) as error:
-        raise DataError(f"{path} is damaged ({error}): prepare the dataset again") from None
 
 
 def starts(lengths: Array | list[int]) -> Array:

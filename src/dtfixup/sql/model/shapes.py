@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 
 from dtfixup.errors import DataError
-from dtfixup.sql.model.prepared import Array
+from dtfixup.weights.arrays import Array
 
 
 @dataclass(frozen=True, order=True)

@@ -20,11 +20,12 @@ from dtfixup.sql.model.decoding import corpus_for, decode, exact_metrics
 from dtfixup.sql.model.model import SqlSpModel
 from dtfixup.sql.model.plan import plan_batches
 from dtfixup.sql.model.predictions import likeliest
-from dtfixup.sql.model.prepared import SYNTHETIC, Array, Prepared
+from dtfixup.sql.model.prepared import SYNTHETIC, Prepared
 from dtfixup.sql.model.shapes import Shape
 from dtfixup.training.config import to_json
 from dtfixup.training.encoder_task import EncoderTask
 from dtfixup.training.plan import BatchPlan, PlannedBatch
+from dtfixup.weights.arrays import Array
 
 _HOLD_OUT_STREAM = 7  # which databases are held out is the same for every seed of a run, so that runs can be compared
 

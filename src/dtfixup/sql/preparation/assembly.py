@@ -16,7 +16,8 @@ from dtfixup.sql.database.dataset import Example
 from dtfixup.sql.grammar.rules import Choice, kind_index
 from dtfixup.sql.linking.candidates import Candidate, Source
 from dtfixup.sql.linking.inputs import DatabaseInputs, QuestionInputs
-from dtfixup.sql.model.prepared import Array, map_arrays, pack_texts, starts
+from dtfixup.sql.model.prepared import pack_texts, starts
+from dtfixup.weights.arrays import Array, map_arrays
 
 _SOURCES = tuple(Source)
 

@@ -37,12 +37,10 @@ from dtfixup.sql.model.prepared import (
     FORMAT,
     INDEX,
     SYNTHETIC,
-    Array,
-    map_arrays,
-    write_arrays,
     write_prepared,
 )
 from dtfixup.sql.preparation.assembly import assemble_parts, database_part, question_row
+from dtfixup.weights.arrays import Array, map_arrays, write_arrays
 
 SPLITS = ("train", "dev")
 _PARTS = ".parts"
