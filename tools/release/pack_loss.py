@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 from torch import nn
 
-from dtfixup.sql.evaluation.evaluate import ALL, Summary, Verdict, judge, summarise
+from dtfixup.sql.evaluation.evaluate import ALL, MatchVerdict, Summary, judge, summarise
 from dtfixup.sql.evaluation.failures import count_failures, failures_of
 from dtfixup.sql.model.decoding import corpus_for, decode
 from dtfixup.sql.model.predictions import likeliest
@@ -31,7 +31,7 @@ class Decoded:
     """A split, decoded by one model."""
 
     queries: list[str]
-    verdicts: list[Verdict]
+    verdicts: list[MatchVerdict]
 
     @property
     def summary(self) -> Summary:

@@ -13,7 +13,7 @@ from sqlglot import exp
 from dtfixup.sql.database.dataset import Example, open_dataset
 from dtfixup.sql.database.sample import sample_folder
 from dtfixup.sql.database.schema import ColumnType, Schema
-from dtfixup.sql.evaluation.spider_reader import names_of, read_query
+from dtfixup.sql.evaluation.spider_reader import read_query, schema_names
 
 TRAIN = {"public_library", "bike_repair", "river_ferry", "community_garden"}
 
@@ -119,7 +119,7 @@ def test_the_script_of_spider_reads_all_but_null_tests_and_the_reserved_name(gol
         if _has(exp.Null)(gold) or '"group"' in gold.example.query:
             assert gold.example.database in TRAIN, "dev stays comparable with the official script"
         else:
-            read_query(gold.example.query, names_of(gold.schema))
+            read_query(gold.example.query, schema_names(gold.schema))
 
 
 def test_every_name_of_a_gold_query_is_in_the_schema(golds: list[Gold]) -> None:

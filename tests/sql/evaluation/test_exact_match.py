@@ -5,7 +5,7 @@ import pytest
 from dtfixup.errors import SqlError
 from dtfixup.sql.database.schema import ColumnType, Schema, Table, assemble
 from dtfixup.sql.evaluation.exact_match import Component, Score, comparable, compare, hardness, matches
-from dtfixup.sql.evaluation.spider_reader import names_of, read_query
+from dtfixup.sql.evaluation.spider_reader import read_query, schema_names
 
 
 def _schema() -> Schema:
@@ -23,7 +23,7 @@ def _schema() -> Schema:
     )
 
 
-_NAMES = names_of(_schema())
+_NAMES = schema_names(_schema())
 _JOINED = "boat AS T1 JOIN harbour AS T2 ON T1.harbour_id = T2.harbour_id"
 _JOINED_BY_DEPTH = "boat AS T1 JOIN harbour AS T2 ON T1.harbour_id = T2.depth"
 
@@ -235,7 +235,7 @@ def test_counts_of_a_score() -> None:
 def test_a_missing_connective_breaks_the_comparison() -> None:
     """The script stops with an error here, for the whole file; we call the query unreadable."""
     query = read_query("SELECT name FROM boat WHERE length > 3 speed > 4 AND length < 9", _NAMES)
-    with pytest.raises(SqlError, match="AND stands where a condition should"):
+    with pytest.raises(SqlError, match="AND is in the place of a condition"):
         comparable(query, _NAMES)
 
 

@@ -119,7 +119,7 @@ def test_files_that_do_not_belong_together_are_refused(metric: str, tmp_path: Pa
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ([], "is no result file"),
+        ([], "is not a result file"),
         ({"metrics": {"held_out_exact": 70.0}}, "has no dev_exact: the run was evaluated on held_out"),
         ({"metrics": {"step_ms": 7.0}}, "evaluated on nothing"),
     ],
@@ -143,10 +143,10 @@ def test_beams_are_read_in_the_order_of_the_split(tmp_path: Path) -> None:
         ("", "queries of 0 examples, and the split has 2"),
         ('{"example": 1, "beam": []}\n', "queries of 1 examples, and the split has 2"),
         ('{"example": 1, "beam": []}\n{"example": 3, "beam": []}\n', "line 2 is example 3, expected 2"),
-        ('{"example": 1, "beam": []}\n{"example": 2}\n', "line 2 is no beam"),
-        ('{"example": 1, "beam": []}\n{"example": 2, "beam": ["SELECT 1"]}\n', "line 2 is no beam"),
-        ('{"example": 1, "beam": []}\nSELECT 1\n', "line 2 is no beam"),
-        ('{"example": 1, "beam": []}\n[1]\n', "line 2 is no beam"),
+        ('{"example": 1, "beam": []}\n{"example": 2}\n', "line 2 is not a beam"),
+        ('{"example": 1, "beam": []}\n{"example": 2, "beam": ["SELECT 1"]}\n', "line 2 is not a beam"),
+        ('{"example": 1, "beam": []}\nSELECT 1\n', "line 2 is not a beam"),
+        ('{"example": 1, "beam": []}\n[1]\n', "line 2 is not a beam"),
     ],
 )
 def test_beams_of_something_else_are_refused(lines: str, message: str, tmp_path: Path) -> None:

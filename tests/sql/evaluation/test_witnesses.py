@@ -3,7 +3,7 @@
 import pytest
 
 from dtfixup.sql.database.schema import ColumnType, Schema, Table, assemble
-from dtfixup.sql.evaluation.witnesses import Cell, CellCondition, GroupSize, Witness, witness_of
+from dtfixup.sql.evaluation.witnesses import CellCondition, GroupSize, Witness, WitnessCell, witness_of
 
 _TABLES = {"boat": ["boat_id", "name", "length", "harbour_id"], "harbour": ["harbour_id", "name", "depth"]}
 _SCHEMA: Schema = assemble(
@@ -15,9 +15,9 @@ _SCHEMA: Schema = assemble(
 )
 
 
-def _cell(part: int, name: str) -> Cell:
+def _cell(part: int, name: str) -> WitnessCell:
     table, column = name.split(".")
-    return Cell(part, _SCHEMA.column_index[_SCHEMA.table_index[table], column])
+    return WitnessCell(part, _SCHEMA.column_index[_SCHEMA.table_index[table], column])
 
 
 @pytest.mark.parametrize(

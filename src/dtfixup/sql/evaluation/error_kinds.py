@@ -27,7 +27,7 @@ from typing import TypeAlias
 
 from dtfixup.errors import SqlError
 from dtfixup.sql.database.schema import Schema
-from dtfixup.sql.evaluation.spider_reader import Condition, Conditions, Expression, Query, names_of, read_query
+from dtfixup.sql.evaluation.spider_reader import Condition, Conditions, Expression, Query, read_query, schema_names
 
 
 class Clause(StrEnum):
@@ -59,7 +59,7 @@ _Path: TypeAlias = tuple[Clause, ...]
 
 def difference(gold: str, predicted: str, schema: Schema) -> Difference:
     """Compare the sketches, the columns and the clauses of two queries; literals do not count."""
-    names = names_of(schema)
+    names = schema_names(schema)
 
     def same(column: str) -> str:
         return names.representative.get(column, column)

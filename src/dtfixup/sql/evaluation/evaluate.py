@@ -1,7 +1,7 @@
 """Predicted queries against gold ones: Spider's exact match, its ten components and its hardness levels.
 
-In: pairs of queries over a `Schema`, a file of predictions, or a file of pairs. Out: a `Verdict` for each pair,
-a `Summary` of many, a table on screen. Whether two queries give the same rows is `execution_accuracy.py`.
+In: pairs of queries over a `Schema`, a file of predictions, or a file of pairs. Out: a `MatchVerdict` for each pair, a
+`Summary` of many, a table on screen. `execution_accuracy.py` compares the rows of two queries.
 """
 
 import json
@@ -17,16 +17,16 @@ from dtfixup.errors import DataError, SqlError
 from dtfixup.files import write_atomically
 from dtfixup.sql.database.schema import Schema
 from dtfixup.sql.evaluation.exact_match import Component, Hardness, Score, comparable, compare, hardness, matches
-from dtfixup.sql.evaluation.spider_reader import Query, names_of, read_query
+from dtfixup.sql.evaluation.spider_reader import Query, read_query, schema_names
 
 ALL = "all"
 """The level of a `Summary` that holds every pair."""
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """What the official script says of one pair. An unreadable prediction (`parsed` is False) is scored as an
-    empty query, so it is right in every component that the gold query does not have."""
+class MatchVerdict:
+    """The official script's verdict on one pair. An unreadable prediction (`parsed` is False) is scored as an empty
+    query, so it is right in every component that the gold query does not have."""
 
     exact: bool
     hardness: Hardness
@@ -48,32 +48,32 @@ class Verdict:
         }
 
 
-def judge(gold: str, predicted: str, schema: Schema, *, official: bool = True) -> Verdict:
+def judge(gold: str, predicted: str, schema: Schema, *, official: bool = True) -> MatchVerdict:
     """Compare a prediction with its gold query.
 
     The official script replaces the text `value` by `1` anywhere in a prediction, because baselines write `value`
     for every literal; it damages names such as `value_points`. `official=False` leaves predictions as they are.
     """
-    names = names_of(schema)
+    names = schema_names(schema)
     try:
         gold_query = read_query(gold, names)
         level = hardness(gold_query)
         gold_query = comparable(gold_query, names)
     except SqlError as error:
-        raise SqlError(f"gold query over {schema.database} cannot be read: {error}; it says: {gold}") from error
+        raise SqlError(f"gold query over {schema.database} cannot be read: {error}: {gold}") from error
     parsed = True
     try:
         query = comparable(read_query(predicted.replace("value", "1") if official else predicted, names), names)
     except SqlError:
         query, parsed = Query(), False
     scores = compare(query, gold_query)
-    return Verdict(matches(scores, query, gold_query), level, parsed, scores)
+    return MatchVerdict(matches(scores, query, gold_query), level, parsed, scores)
 
 
 @dataclass(frozen=True, slots=True)
 class ComponentSummary:
     """Accuracy over the predictions that have the component, recall over the gold queries that have it. As in the
-    script both are 0 where no query has it, and F1 is 1 where both are 0."""
+    script, both are 0 if no query has it, and F1 is 1 if both are 0."""
 
     accuracy: float
     recall: float
@@ -121,16 +121,16 @@ class Summary:
         return {name: level.to_json() for name, level in self.levels.items()}
 
 
-def summarise(verdicts: Iterable[Verdict]) -> Summary:
+def summarise(verdicts: Iterable[MatchVerdict]) -> Summary:
     """Counts and scores by hardness and over all."""
-    everything = list(verdicts)
+    every_verdict = list(verdicts)
     levels = {
-        level.value: _level([verdict for verdict in everything if verdict.hardness is level]) for level in Hardness
+        level.value: _level([verdict for verdict in every_verdict if verdict.hardness is level]) for level in Hardness
     }
-    return Summary({**levels, ALL: _level(everything)})
+    return Summary({**levels, ALL: _level(every_verdict)})
 
 
-def _level(verdicts: Sequence[Verdict]) -> LevelSummary:
+def _level(verdicts: Sequence[MatchVerdict]) -> LevelSummary:
     components = {}
     for component in Component:
         scores = [verdict.scores[component] for verdict in verdicts]
@@ -151,7 +151,7 @@ def _mean(values: Sequence[int]) -> float:
 
 
 def show(summary: Summary, console: Console) -> None:
-    """Print the summary as a table with a column for each level; components show F1, in percent like exact match."""
+    """Print a table with a column for each level: exact match and the F1 of each component, in percent."""
     table = ScreenTable(title="Spider exact match")
     table.add_column()
     for name in summary.levels:
@@ -170,10 +170,10 @@ def _percent(share: float, level: LevelSummary) -> str:
 
 
 def read_predictions(path: str | Path, count: int) -> list[str]:
-    """Predictions from an official file: one query a line, perhaps a tab and the db_id after it.
+    """Predictions from a file in the official format: one query a line, optionally with a tab and the db_id.
 
-    A blank line is an empty prediction, unless it is one too many at the end. The script drops every blank line, and
-    compares the predictions after it with the wrong gold queries.
+    A blank line is an empty prediction, unless it is surplus at the end. Departs: the script drops every blank line
+    and compares the predictions after it with the wrong gold queries.
     """
     lines = [line.split("\t")[0].strip() for line in _read_lines(path)]
     while len(lines) > count and not lines[-1]:
@@ -184,7 +184,7 @@ def read_predictions(path: str | Path, count: int) -> list[str]:
 
 
 def evaluate_pairs(in_path: str | Path, out_path: str | Path, schemas: Mapping[str, Schema]) -> Summary:
-    """Write every row of a JSON-lines file back with its verdict beside what it has; rows have db_id, gold, pred."""
+    """Add a verdict to every row of a JSON-lines file, whose rows have db_id, gold and pred."""
     verdicts = []
     lines = []
     for where, row in _rows(in_path):
@@ -224,7 +224,7 @@ def _text(row: Mapping[str, Any], key: str, where: str) -> str:
 
 
 def _read_lines(path: str | Path) -> list[str]:
-    """Lines as a text file has them: `str.splitlines` would also break strings at rarer separators."""
+    """The lines of a file, split at \\n alone: `str.splitlines` would also split at rarer separators."""
     try:
         text = Path(path).read_text(encoding="utf-8")
     except FileNotFoundError:

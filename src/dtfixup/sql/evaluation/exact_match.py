@@ -1,7 +1,7 @@
 """Spider's exact match: two queries compared component by component, and how hard a query is.
 
 In: `Query` objects as `spider_reader` reads them. Out: a `Score` for each of the ten components, whether the queries
-match, and the `Hardness` of one. All as the official script counts, literals left out.
+match, and the `Hardness` of one query. All is counted as the official script does, without literals.
 """
 
 from collections import Counter
@@ -17,9 +17,9 @@ from dtfixup.sql.evaluation.spider_reader import (
     Condition,
     Conditions,
     Expression,
-    Names,
     Ordering,
     Query,
+    SchemaNames,
     SelectItem,
 )
 
@@ -34,7 +34,7 @@ class Hardness(StrEnum):
 
 
 class Component(StrEnum):
-    """What the script scores apart, under its own names and in its order."""
+    """The components that the script scores, under its names and in its order."""
 
     SELECT = "select"
     SELECT_COLUMNS = "select(no AGG)"
@@ -50,8 +50,8 @@ class Component(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """All or nothing: accuracy, recall and F1 of one pair are the same 0 or 1. The counts say whether the pair has
-    a say in the accuracy (`predicted` > 0) and in the recall (`gold` > 0) of the whole set."""
+    """All or nothing: accuracy, recall and F1 of one pair are the same 0 or 1. The pair counts in the accuracy of the
+    whole set if `predicted` > 0, and in its recall if `gold` > 0."""
 
     f1: int
     predicted: int
@@ -62,7 +62,7 @@ def compare(predicted: Query, gold: Query) -> dict[Component, Score]:
     """Score every component; both queries come from `comparable`."""
     items, gold_items = predicted.select, gold.select
     conditions, gold_conditions = _conditions(predicted.where), _conditions(gold.where)
-    # Grouping is compared by column name alone, whatever the table, and a second time with tables and HAVING.
+    # Grouping is scored twice: by column names without tables, and with tables and HAVING.
     groups, gold_groups = ([use.column.split(".")[-1] for use in query.group] for query in (predicted, gold))
     same_group = [use.column for use in predicted.group] == [use.column for use in gold.group]
     return {
@@ -92,7 +92,7 @@ def compare(predicted: Query, gold: Query) -> dict[Component, Score]:
 
 
 def matches(scores: dict[Component, Score], predicted: Query, gold: Query) -> bool:
-    """Every component right, and the same tables in any order."""
+    """Whether every component is right and the tables are the same in any order."""
     if any(score.f1 != 1 for score in scores.values()):
         return False
     return not gold.tables or Counter(predicted.tables) == Counter(gold.tables)
@@ -103,13 +103,13 @@ def _score_bags(predicted: Sequence[object], gold: Sequence[object]) -> Score:
 
 
 def _score_present(predicted: bool, gold: bool, same: bool) -> Score:
-    """For what a query has once or not at all; absent from both is right."""
+    """The score of a clause that a query has at most once; absent from both is right."""
     return Score(int(predicted == gold and (same or not gold)), int(predicted), int(gold))
 
 
 def _score_connectives(predicted: AbstractSet[object], gold: AbstractSet[object]) -> Score:
-    """The script counts a pair that agrees even where there is no connective, and where the two differ it takes the
-    gold count for the predicted one and the other way round."""
+    """The script counts a pair that agrees even without a connective; where the two differ, it swaps the predicted and
+    the gold count."""
     if predicted == gold:
         return Score(1, 1, 1)
     return Score(0, predicted=len(gold), gold=len(predicted))
@@ -155,7 +155,7 @@ def _keywords(query: Query) -> set[str]:
 
 
 def hardness(query: Query) -> Hardness:
-    """How hard a gold query is; literals and DISTINCT do not count, so any form of it will do."""
+    """The hardness of a gold query, whether or not its literals and DISTINCT were removed."""
     clauses, nested, others = _count_clauses(query), _count_nested(query), _count_others(query)
     if nested == 0:
         if clauses <= 1 and others == 0:
@@ -192,11 +192,11 @@ def _count_others(query: Query) -> int:
     return sum([count > 1, len(query.select) > 1, len(query.where) > 1, len(query.group) > 1])
 
 
-def comparable(query: Query, names: Names) -> Query:
-    """The query without what exact match ignores: literals, DISTINCT, and which column of a foreign key is named.
+def comparable(query: Query, names: SchemaNames) -> Query:
+    """Remove what exact match ignores: literals, DISTINCT, and which column of a foreign key is named.
 
-    The script does not go everywhere. Literals stay in subqueries of FROM. DISTINCT and columns stay as they are
-    in every subquery. A column is replaced only if the outermost FROM names its table, also after UNION.
+    Like the script, it misses places: literals stay in subqueries of FROM; DISTINCT and columns stay in every
+    subquery; and a column is replaced only if the outermost FROM names its table, also after UNION.
     """
     tables = {table for table in query.tables if isinstance(table, str)}
 
@@ -249,9 +249,9 @@ def _without_value(condition: Condition) -> Condition:
 
 def _each_condition(conditions: Conditions, change: Callable[[Condition], Condition]) -> Conditions:
     changed = list(conditions)
-    for place in range(0, len(conditions), 2):
-        condition = conditions[place]
+    for position in range(0, len(conditions), 2):
+        condition = conditions[position]
         if isinstance(condition, str):
-            raise SqlError(f"{condition.upper()} stands where a condition should, after one without AND or OR")
-        changed[place] = change(condition)
+            raise SqlError(f"{condition.upper()} is in the place of a condition: AND or OR is missing before it")
+        changed[position] = change(condition)
     return tuple(changed)

@@ -1,19 +1,19 @@
-"""What is wrong with a wrong query, in kinds that can be counted.
+"""The kinds of errors in a wrong query, to be counted.
 
-In: the `Verdict` of a pair. Out: its `Failure`s; a query may have several. They are Spider's components, told apart
-where one holds another: conditions on other columns, and the right columns with another operator.
+In: the `MatchVerdict` of a pair. Out: its `Failure`s; a query may have several. They follow Spider's components, but do
+not overlap: conditions on other columns, or the right columns with another operator.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
 
-from dtfixup.sql.evaluation.evaluate import Verdict
+from dtfixup.sql.evaluation.evaluate import MatchVerdict
 from dtfixup.sql.evaluation.exact_match import Component
 
 
 class Failure(StrEnum):
-    """Kinds of failures, in the words that a table shows."""
+    """Kinds of failures; the values are the words of tables."""
 
     SHOWN_COLUMNS = "other columns are shown, or more or fewer of them"
     AGGREGATE = "the right columns are shown, with another aggregate"
@@ -28,12 +28,12 @@ class Failure(StrEnum):
     NO_QUERY = "no query: nothing in the question links to the schema, or none could be written"
 
 
-def failures_of(verdict: Verdict) -> tuple[Failure, ...]:
-    """What is wrong by exact match, which neither literals nor DISTINCT have a say in; nothing where it is right."""
+def failures_of(verdict: MatchVerdict) -> tuple[Failure, ...]:
+    """The failures of a pair by exact match, which ignores literals and DISTINCT."""
     if verdict.exact:
         return ()
     wrong = {component for component, score in verdict.scores.items() if score.f1 != 1}
-    found = {
+    is_present = {
         Failure.SHOWN_COLUMNS: Component.SELECT_COLUMNS in wrong,
         Failure.AGGREGATE: Component.SELECT in wrong and Component.SELECT_COLUMNS not in wrong,
         Failure.CONDITION_COLUMNS: Component.WHERE_COLUMNS in wrong,
@@ -42,12 +42,12 @@ def failures_of(verdict: Verdict) -> tuple[Failure, ...]:
         Failure.ORDER: Component.ORDER in wrong,
         Failure.SET_OPERATION: Component.SET_OPERATION in wrong,
     }
-    kinds = tuple(kind for kind, is_wrong in found.items() if is_wrong)
+    kinds = tuple(kind for kind, present in is_present.items() if present)
     return kinds or (Failure.OTHER_WORDS if wrong else Failure.TABLES,)
 
 
-def count_failures(found: Iterable[tuple[Failure, ...]]) -> Mapping[str, int]:
-    """How many queries have each kind, the commonest first."""
-    counted = Counter(kind for kinds in found for kind in kinds)
+def count_failures(failures: Iterable[tuple[Failure, ...]]) -> Mapping[str, int]:
+    """The number of queries with each kind, the commonest first."""
+    counted = Counter(kind for kinds in failures for kind in kinds)
     order = list(Failure)
     return {kind.value: counted[kind] for kind in sorted(counted, key=lambda kind: (-counted[kind], order.index(kind)))}

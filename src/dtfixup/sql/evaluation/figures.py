@@ -25,8 +25,8 @@ from dtfixup.sql.database.content import open_content
 from dtfixup.sql.database.dataset import Dataset, Example, open_dataset
 from dtfixup.sql.database.schema import Schema
 from dtfixup.sql.evaluation.evaluate import judge
-from dtfixup.sql.evaluation.execution_accuracy import equal_results
 from dtfixup.sql.evaluation.link_figures import LinkFigures, read_gold
+from dtfixup.sql.evaluation.same_rows import equal_results
 from dtfixup.sql.execution.guarded import GuardedConnection, open_guarded
 from dtfixup.sql.grammar.joins import Joiner
 from dtfixup.sql.grammar.reader import SqlReader

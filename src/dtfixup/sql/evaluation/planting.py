@@ -1,8 +1,8 @@
-"""Puts rows that a query looks for among random ones.
+"""Plant rows that a query looks for among random ones.
 
-In: the columns of a variant being made, and a `Witness`. Out: the same columns, changed so that some rows satisfy it.
-Keys keep their values, so rows are first chosen by their keys, then joined, and only then changed. Where a query joins
-a foreign key to some other column than the schema says, the query wins.
+In: the columns of a variant, and a `Witness`. Out: the same columns, changed so that some rows satisfy the witness.
+Keys keep their values, so rows are first chosen by their keys, then joined, and only then changed. If a query joins a
+foreign key to another column than the schema does, the query decides.
 """
 
 import random
@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from dtfixup.sql.database.schema import Schema
-from dtfixup.sql.evaluation.witnesses import Cell, CellCondition, GroupSize, Witness
+from dtfixup.sql.evaluation.witnesses import CellCondition, GroupSize, Witness, WitnessCell
 
 _EDGES = 0.2
-"""Share of the values that stand just outside what a condition allows."""
+"""The share of values just outside what a condition allows."""
 _DIGITS = re.compile(r"\d+")
 
 
@@ -25,10 +25,10 @@ def near(value: Any, rng: random.Random, direction: int = 0) -> Any:
         return value + step * rng.randint(1, 3)
     if isinstance(value, float):
         return value + step * rng.choice((0.5, 1, abs(value) / 10))
-    if isinstance(value, str) and (found := _DIGITS.search(value)):
-        digits = found.group()
+    if isinstance(value, str) and (match := _DIGITS.search(value)):
+        digits = match.group()
         moved = max(int(digits) + step, 0)
-        return f"{value[: found.start()]}{moved:0{len(digits)}}{value[found.end() :]}"
+        return f"{value[: match.start()]}{moved:0{len(digits)}}{value[match.end() :]}"
     if isinstance(value, str):
         return f"{value}{rng.choice('abcs')}" if step > 0 or len(value) < 2 else value[:-1]
     return value
@@ -47,10 +47,10 @@ class Planter:
         self._rng = rng
         self._parents = {own: referred for own, referred in schema.foreign_pairs if own in cells and referred in cells}
         self._rows: dict[tuple[int, int], int] = {}
-        self._fixed: set[Cell] = set()
+        self._fixed: set[WitnessCell] = set()
 
     def plant(self) -> set[tuple[int, int]]:
-        """Make one row for every slot satisfy the witness together; returns their (table, row) pairs."""
+        """Change one row for each slot so that together they satisfy the witness; returns their (table, row) pairs."""
         self._fixed.clear()
         self._rows = {}
         for part, table in self._witness.slots:
@@ -74,20 +74,20 @@ class Planter:
             planted |= self._repeat(group)
         return planted
 
-    def _slot(self, cell: Cell) -> tuple[int, int]:
+    def _slot(self, cell: WitnessCell) -> tuple[int, int]:
         return cell.part, self._schema.columns[cell.column].table
 
-    def _get(self, cell: Cell) -> Any:
+    def _get(self, cell: WitnessCell) -> Any:
         return self._cells[cell.column][self._rows[self._slot(cell)]]
 
-    def _set(self, cell: Cell, value: Any) -> None:
+    def _set(self, cell: WitnessCell, value: Any) -> None:
         self._cells[cell.column][self._rows[self._slot(cell)]] = value
 
     def _is_free(self, column: int) -> bool:
         return column not in self._keys and column not in self._parents
 
     def _choose(self, condition: CellCondition) -> None:
-        """Take a row that satisfies a condition on a key; a foreign key takes the value if its parent has it."""
+        """Choose a row that satisfies a condition on a key; a foreign key takes the value if its parent has it."""
         cell = condition.cell
         if self._is_free(cell.column):
             return
@@ -98,13 +98,13 @@ class Planter:
             self._set(cell, value)
             self._fixed.add(cell)
 
-    def _take_row(self, cell: Cell, value: Any) -> None:
+    def _take_row(self, cell: WitnessCell, value: Any) -> None:
         values = self._cells[cell.column]
         if value in values:
             self._rows[self._slot(cell)] = values.index(value)
 
-    def _equalise(self, left: Cell, right: Cell) -> None:
-        """Make two cells equal: keys keep their value, and a foreign key takes that of its parent."""
+    def _equalise(self, left: WitnessCell, right: WitnessCell) -> None:
+        """Make two cells equal: a key keeps its value, and a foreign key takes that of its parent."""
         child, parent = left, right
         if self._parents.get(left.column) != right.column and (
             self._parents.get(right.column) == left.column or left.column in self._keys
@@ -117,7 +117,7 @@ class Planter:
             self._fixed.add(child)
 
     def _satisfying(self, condition: CellCondition) -> Any:
-        """A value that satisfies a condition, and now and then one that just does not."""
+        """A value that satisfies a condition, or now and then one that just fails it."""
         low = condition.literals[0]
         if condition.operator == "between":
             return self._rng.choice([*condition.literals, near(low, self._rng, 1)])
@@ -129,7 +129,7 @@ class Planter:
         return low
 
     def _repeat(self, group: GroupSize) -> set[tuple[int, int]]:
-        """Give enough rows the value that the group is formed by, in its column or in one joined to it."""
+        """Give enough rows the value of the group, in its column or in one joined to it."""
         cell = group.cell
         if cell.column in self._keys:
             joined = [other for pair in self._witness.pairs if cell in pair for other in pair if other != cell]

@@ -1,8 +1,8 @@
-"""Completes the result file of a SQL-SP run with what needs the databases: execution accuracy, and picked queries.
+"""Complete the result file of a SQL-SP run with what needs the databases: execution accuracy and picked queries.
 
-In: `result.json` and `beams.jsonl`, as a run writes them on a bare GPU box, and the dataset. Out: a `RunScore`, whose
-metrics join those of the result file. Exact match is computed again, and must come out as the run had it: otherwise the
-files do not belong together.
+In: `result.json` and `beams.jsonl` of a run on a bare GPU box, and the dataset. Out: a `RunScore`, whose metrics are
+added to the result file. Exact match is computed again and must equal the run's: otherwise the files do not belong
+together.
 """
 
 import json
@@ -19,7 +19,7 @@ from dtfixup.errors import DataError
 from dtfixup.files import read_json, write_json
 from dtfixup.provenance import commit
 from dtfixup.sql.database.dataset import Dataset, Example
-from dtfixup.sql.evaluation.evaluate import ALL, Summary, Verdict, judge, summarise
+from dtfixup.sql.evaluation.evaluate import ALL, MatchVerdict, Summary, judge, summarise
 from dtfixup.sql.evaluation.exact_match import Hardness
 from dtfixup.sql.evaluation.execution_accuracy import ExecutionVerdict, Pair, evaluate_execution, summarise_execution
 from dtfixup.sql.execution.run import first_that_runs
@@ -42,7 +42,7 @@ class ExampleScore:
 
 @dataclass(frozen=True)
 class LevelScore:
-    """Percentages over the questions of one level; None where there is nothing to take a share of."""
+    """Percentages over the questions of one level; None if there are none."""
 
     count: int
     exact: float | None
@@ -59,12 +59,12 @@ class RunScore:
     split: str
     levels: Mapping[str, LevelScore]
     unjudged: tuple[tuple[int, str], ...]
-    """Position and reason, where the gold query cannot be run or a worker process was lost."""
+    """Position and reason of questions whose gold query fails or whose worker process was lost."""
 
     @property
     def metrics(self) -> dict[str, float]:
         """Flat names, as in `<split>_exact_easy` and `<split>_execution_executable`; four digits."""
-        found: dict[str, float] = {}
+        metrics: dict[str, float] = {}
         for name, level in self.levels.items():
             suffix = "" if name == ALL else f"_{name}"
             values = {
@@ -74,8 +74,8 @@ class RunScore:
                 f"{self.split}_execution{suffix}_executable": level.execution_picked,
                 f"{self.split}_exact{suffix}_beam": level.exact_in_beam,
             }
-            found |= {key: round(value, 4) for key, value in values.items() if value is not None}
-        return found
+            metrics |= {key: round(value, 4) for key, value in values.items() if value is not None}
+        return metrics
 
 
 def score_run(
@@ -95,7 +95,7 @@ def score_run(
         beams: the run's queries, as `write_beams` writes them: one line for each example of the split, in its order.
         dataset: the folder that the run's data was prepared from.
         split: what the run was evaluated on.
-        variants: on how much randomised content the rows are compared too, as in `dtfixup sql evaluate`.
+        variants: databases with randomised content on which rows are compared too, as in `dtfixup sql evaluate`.
         workers: processes that run queries; one for every core by default.
         show_progress: show bars.
     """
@@ -103,7 +103,7 @@ def score_run(
     examples = dataset.split(split)
     queries = read_beams(beams, len(examples))
     judged = judge_beams(examples, queries, dataset, show_progress=show_progress)
-    require_same(content["metrics"], summarise(each[0] for each in judged), split, result, beams)
+    require_same(content["metrics"], summarise(verdicts[0] for verdicts in judged), split, result, beams)
     scores = run_beams(
         examples, queries, judged, dataset, variants=variants, workers=workers, show_progress=show_progress
     )
@@ -116,8 +116,7 @@ def score_run(
 def read_beams(path: str | Path, count: int) -> list[list[str]]:
     """The queries of each example of a split of `count` examples, best first.
 
-    A prepared dataset numbers the examples of all its splits in one row, so those of a split follow each other; where
-    they begin depends on the splits before it, and is not asked.
+    A prepared dataset numbers the examples of all its splits consecutively, so a split may begin at any number.
     """
     try:
         text = Path(path).read_text(encoding="utf-8")
@@ -127,7 +126,7 @@ def read_beams(path: str | Path, count: int) -> list[list[str]]:
     if len(lines) != count:
         raise DataError(
             f"{path} has the queries of {len(lines)} examples, and the split has {count}: give the split that the run "
-            "was evaluated on; databases that were held out for tuning are none"
+            "was evaluated on, not databases that were held out for tuning"
         )
     beams: list[list[str]] = []
     first = 0
@@ -137,14 +136,14 @@ def read_beams(path: str | Path, count: int) -> list[list[str]]:
             example, beam = int(row["example"]), [str(query) for query, _ in row["beam"]]
         except (ValueError, TypeError, KeyError):
             raise DataError(
-                f"{path}: line {number + 1} is no beam; expected example, and beam with pairs of query and score"
+                f"{path}: line {number + 1} is not a beam; expected `example`, and `beam` with pairs of query and score"
             ) from None
         if number == 0:
             first = example
         if example != first + number:
             raise DataError(
                 f"{path}: line {number + 1} is example {example}, expected {first + number}: the examples of a split "
-                "have numbers in a row"
+                "have consecutive numbers"
             )
         beams.append(beam)
     return beams
@@ -152,8 +151,8 @@ def read_beams(path: str | Path, count: int) -> list[list[str]]:
 
 def judge_beams(
     examples: Sequence[Example], beams: Sequence[Sequence[str]], dataset: Dataset, *, show_progress: bool = True
-) -> list[list[Verdict]]:
-    """Exact match of every query of every beam; an empty beam has one empty query."""
+) -> list[list[MatchVerdict]]:
+    """The exact match of every query of every beam; an empty beam counts as one empty query."""
     both = list(zip(examples, beams, strict=True))
     return [
         [judge(example.query, query, dataset.schemas[example.database]) for query in beam or [""]]
@@ -164,41 +163,41 @@ def judge_beams(
 def run_beams(
     examples: Sequence[Example],
     beams: Sequence[Sequence[str]],
-    judged: Sequence[Sequence[Verdict]],
+    judged: Sequence[Sequence[MatchVerdict]],
     dataset: Dataset,
     *,
     variants: int = 3,
     workers: int | None = None,
     show_progress: bool = True,
 ) -> list[ExampleScore]:
-    """Pick the query that runs from every beam, and run the likeliest and the picked one against the gold query."""
-    both = list(zip(examples, beams, strict=True))
-    places = []
-    for example, beam in track(both, "picking queries that run", transient=True, disable=not show_progress):
+    """Pick the first query that runs from every beam; compare the likeliest and the picked one with the gold query."""
+    pairs = list(zip(examples, beams, strict=True))
+    picks = []
+    for example, beam in track(pairs, "picking queries that run", transient=True, disable=not show_progress):
         picked = first_that_runs(beam, dataset.database_file(example.database))
-        places.append(beam.index(picked) if beam else 0)
-    likeliest = [_pair(example, beam, 0) for example, beam in both]
-    # A picked query is mostly the likeliest, which need not be run twice.
-    others = {position: _pair(*both[position], place) for position, place in enumerate(places) if place}
+        picks.append(beam.index(picked) if beam else 0)
+    likeliest = [_pair(example, beam, 0) for example, beam in pairs]
+    # The picked query is mostly the likeliest, which is run once.
+    other_picks = {position: _pair(*pairs[position], pick) for position, pick in enumerate(picks) if pick}
     executed = evaluate_execution(
-        [*likeliest, *others.values()], dataset, variants=variants, workers=workers, show_progress=show_progress
+        [*likeliest, *other_picks.values()], dataset, variants=variants, workers=workers, show_progress=show_progress
     )
-    picked_instead = dict(zip(others, executed[len(likeliest) :], strict=True))
+    picked_instead = dict(zip(other_picks, executed[len(likeliest) :], strict=True))
     return [
         ExampleScore(
             hardness=verdicts[0].hardness,
             exact=verdicts[0].exact,
-            exact_picked=verdicts[place].exact,
+            exact_picked=verdicts[pick].exact,
             exact_in_beam=any(verdict.exact for verdict in verdicts),
             execution=executed[position],
             execution_picked=picked_instead.get(position, executed[position]),
         )
-        for position, (verdicts, place) in enumerate(zip(judged, places, strict=True))
+        for position, (verdicts, pick) in enumerate(zip(judged, picks, strict=True))
     ]
 
 
 def summarise_scores(scores: Sequence[ExampleScore], split: str) -> RunScore:
-    """Shares by level; a question without a verdict of execution is in no share of execution."""
+    """Shares by level; questions that could not be executed are left out of the shares of execution."""
     levels = {level.value: _level([score for score in scores if score.hardness is level]) for level in Hardness}
     unjudged: dict[int, str] = {}
     for verdicts in ([score.execution for score in scores], [score.execution_picked for score in scores]):
@@ -222,8 +221,8 @@ def show_score(score: RunScore, console: Console) -> None:
         console.print(f"question {position + 1} is not judged by execution: {reason}", markup=False)
 
 
-def _pair(example: Example, beam: Sequence[str], place: int) -> Pair:
-    return Pair(example.database, example.query, beam[place] if beam else "")
+def _pair(example: Example, beam: Sequence[str], pick: int) -> Pair:
+    return Pair(example.database, example.query, beam[pick] if beam else "")
 
 
 def _level(scores: Sequence[ExampleScore]) -> LevelScore:
@@ -249,7 +248,7 @@ def read_result(path: Path, split: str) -> dict[str, Any]:
     content = read_json(path)
     metrics = content.get("metrics") if isinstance(content, dict) else None
     if not isinstance(metrics, dict):
-        raise DataError(f"{path} is no result file: it has no metrics")
+        raise DataError(f"{path} is not a result file: it has no metrics")
     if f"{split}_exact" not in metrics:
         evaluated = sorted(name.removesuffix("_exact") for name in metrics if name.endswith("_exact"))
         raise DataError(
@@ -260,14 +259,14 @@ def read_result(path: Path, split: str) -> dict[str, Any]:
 
 
 def require_same(metrics: Mapping[str, Any], exact: Summary, split: str, result: Path, beams: Path) -> None:
-    """The queries of `beams` have the exact match that the run's metrics tell, level by level."""
+    """Raise unless the queries of `beams` have the exact match of the run's metrics, level by level."""
     for name, level in exact.levels.items():
         if not level.count:
             continue
         key = f"{split}_exact" if name == ALL else f"{split}_exact_{name}"
-        recorded, found = metrics.get(key), 100 * level.exact_match
-        if not isinstance(recorded, int | float) or abs(recorded - found) > _AGREEMENT:
+        recorded, computed = metrics.get(key), 100 * level.exact_match
+        if not isinstance(recorded, int | float) or abs(recorded - computed) > _AGREEMENT:
             raise DataError(
                 f"{beams} and {result} do not belong together, or the data is not what the run was evaluated on: "
-                f"{key} is {recorded} in the result, and these queries give {found:.2f}"
+                f"{key} is {recorded} in the result, and these queries give {computed:.2f}"
             )

@@ -1,7 +1,7 @@
-"""SQL as Spider's official evaluation script reads it, its failures included. Only evaluation uses this module.
+"""SQL as Spider's official evaluation script reads it, failures included. Only evaluation uses this module.
 
 In: the text of a query and a `Schema`. Out: `Query`, or `SqlError` wherever the script would raise.
-The script reads a part of SQL and is lenient in odd places; what looks like a mistake here is a verdict there:
+The script reads a part of SQL and is lenient in odd places; what looks like a mistake here reproduces its verdicts:
 - a comma before a digit, `=`, `+`, `-` and `/` separate words only where white space stands around them;
 - aliases hold for the whole text and need AS; LEFT JOIN, commas in FROM and an alias of a subquery are unreadable;
 - the right side of a comparison is one literal, one subquery, or a column that swallows the text after it, OR included;
@@ -9,17 +9,17 @@ The script reads a part of SQL and is lenient in odd places; what looks like a m
 - text after a complete query is ignored.
 """
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from dtfixup.errors import SqlError
 from dtfixup.sql.database.schema import Schema
+from dtfixup.sql.evaluation.spider_tokens import tokenize
 
 STAR = "*"
 NONE = "none"
-"""No aggregate, no arithmetic. The script also takes the bare word for one."""
+"""No aggregate, no arithmetic. The script also accepts the bare word as one."""
 
 _AGGREGATES = frozenset({NONE, "max", "min", "count", "sum", "avg"})
 _ARITHMETIC = frozenset({NONE, "-", "+", "*", "/"})
@@ -76,8 +76,8 @@ class Condition:
 
 
 Conditions = tuple[Condition | str, ...]
-"""Conditions and connectives in the order of the text. Every second one should be a connective, and the script
-takes it for one even where the text left it out."""
+"""Conditions and connectives in the order of the text. The script takes every second one for a connective, even if the
+text leaves a connective out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,13 +90,13 @@ class Ordering:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A SELECT with all that follows it. The defaults are the query that stands for an unreadable prediction."""
+    """A SELECT with all its clauses. An unreadable prediction is the query of the defaults."""
 
     distinct: bool = False
     select: tuple[SelectItem, ...] = ()
     tables: "tuple[str | Query, ...]" = ()
     joins: Conditions = ()
-    """What stands after every ON."""
+    """The conditions of every ON."""
     where: Conditions = ()
     group: tuple[ColumnUse, ...] = ()
     having: Conditions = ()
@@ -108,18 +108,18 @@ class Query:
 
 
 @dataclass(frozen=True)
-class Names:
-    """What the script knows of a schema, all in lower case."""
+class SchemaNames:
+    """The names of a schema that the script knows, all in lower case."""
 
     columns: Mapping[str, frozenset[str]]
     """Column names by table."""
     qualified: frozenset[str]
     """Every `table.column`."""
     representative: Mapping[str, str]
-    """For every column of a foreign key, the one that stands for all columns joined by that key."""
+    """For every column of a foreign key, the column that represents all columns joined by that key."""
 
 
-def names_of(schema: Schema) -> Names:
+def schema_names(schema: Schema) -> SchemaNames:
     """The names of a schema as the script sees them."""
     full = [f"{schema.tables[column.table].name}.{column.name}".lower() for column in schema.columns]
     columns = {
@@ -127,7 +127,7 @@ def names_of(schema: Schema) -> Names:
         for table, own in zip(schema.tables, schema.columns_of, strict=True)
     }
     qualified = frozenset(name for column, name in enumerate(full) if not schema.is_star(column))
-    # Groups that a later key connects stay apart, and the later group wins: the script does not merge them.
+    # As in the script, groups that a later key connects are not merged, and the later group wins.
     groups: list[set[int]] = []
     for pair in schema.foreign_pairs:
         home = next((group for group in groups if not group.isdisjoint(pair)), None)
@@ -135,128 +135,77 @@ def names_of(schema: Schema) -> Names:
             groups.append(home := set())
         home.update(pair)
     representative = {full[column]: full[min(group)] for group in groups for column in group}
-    return Names(columns, qualified, representative)
+    return SchemaNames(columns, qualified, representative)
 
 
-def read_query(text: str, names: Names) -> Query:
+def read_query(text: str, names: SchemaNames) -> Query:
     """Read a query, or raise `SqlError` where the official script would raise."""
     tokens = tokenize(text)
     aliases = _aliases(tokens, names)
     return _Reader(tokens, aliases, names).query()
 
 
-_QUOTE_MARKS = re.compile(r"[\u00ab\u201c\u2018\u201e]|`{1,2}")
-_FINAL_PERIOD = re.compile(r"(?<=[^.])\.(?=[\])}>\u00bb\u201d\u2019 ]*+\s*$)")
-_SENTENCE_END = re.compile(r"\b(\d+)\.(?=[)}\]*@({\[]|\s+[^\sa-z;:,.!?])")
-_SEPARATOR = re.compile(r"[:,](?:\D|$)")
-_PADDED = re.compile(r"\.{2,}|--|[;@#$%&?!*\[\](){}<>\u00bb\u201d\u2019\u2012-\u2015]")
-_CONTRACTION = re.compile(r"(?i)\b(?:cannot|gimme|gonna|gotta|lemme|wanna(?=\s|$))(?!\w)")
-
-
-def tokenize(text: str) -> list[str]:
-    """Words in lower case, except strings, which keep their case and stand in double quotes.
-
-    Follows NLTK's `word_tokenize`, which is made for English prose: hence the contractions, and full stops that end
-    a sentence. Of its sentence splitter only the rule for numbers is kept, since any other word before a
-    full stop is unreadable with and without it.
-
-    >>> tokenize("SELECT T1.Name FROM t WHERE a >= 5 AND b = 'x Y'")[5:]
-    ['a', '>=', '5', 'and', 'b', '=', '"x Y"']
-    >>> tokenize("a=1,2")
-    ['a=1,2']
-    """
-    pieces = text.replace("'", '"').split('"')
-    if len(pieces) % 2 == 0:
-        raise SqlError(f"a quote is not closed: {text}")
-    strings: dict[str, str] = {}
-    for place in range(1, len(pieces), 2):
-        # The mask is one word, so that a string glued to other text becomes part of that word, and stays unknown.
-        mask = f"__val_{place}__"
-        strings[mask] = f'"{pieces[place]}"'
-        pieces[place] = mask
-    words = _pad("".join(pieces)).lower().split()
-    words = [strings.get(word, word) for word in words]
-    tokens: list[str] = []
-    for word in words:
-        if word == "=" and tokens and tokens[-1] in ("!", ">", "<"):
-            tokens[-1] += "="
-        else:
-            tokens.append(word)
-    return tokens
-
-
-def _pad(text: str) -> str:
-    """White space around everything that is a word of its own."""
-    text = _QUOTE_MARKS.sub(r" \g<0> ", text)
-    text = _SENTENCE_END.sub(r"\1 . ", text)
-    text = _FINAL_PERIOD.sub(" . ", text)
-    text = _SEPARATOR.sub(lambda match: f" {match[0][0]} {match[0][1:]}", text)
-    text = _PADDED.sub(r" \g<0> ", text)
-    # Every contraction in the list is split after its third letter.
-    return _CONTRACTION.sub(lambda match: f" {match[0][:3]} {match[0][3:]} ", text)
-
-
-def _aliases(tokens: list[str], names: Names) -> dict[str, str]:
-    """What stands on the two sides of every AS of the text, and every table for itself."""
+def _aliases(tokens: list[str], names: SchemaNames) -> dict[str, str]:
+    """The words on both sides of every AS of the text, and every table as its own alias."""
     aliases: dict[str, str] = {}
-    for place, token in enumerate(tokens):
+    for position, token in enumerate(tokens):
         if token == "as":
-            if place + 1 == len(tokens):
+            if position + 1 == len(tokens):
                 raise SqlError("AS is the last word")
-            aliases[tokens[place + 1]] = tokens[place - 1]
+            aliases[tokens[position + 1]] = tokens[position - 1]
     if clash := aliases.keys() & names.columns.keys():
         raise SqlError(f"the alias {min(clash)!r} is also the name of a table")
     return aliases | {table: table for table in names.columns}
 
 
 class _Reader:
-    """Reads the tokens from left to right; `place` is the next one. A scope is the list of tables of FROM."""
+    """Reads the tokens from left to right; `position` is the next one. A scope is the list of tables of FROM."""
 
-    def __init__(self, tokens: list[str], aliases: Mapping[str, str], names: Names) -> None:
+    def __init__(self, tokens: list[str], aliases: Mapping[str, str], names: SchemaNames) -> None:
         self.tokens = tokens
         self.aliases = aliases
         self.names = names
-        self.place = 0
+        self.position = 0
         self.depth = 0
 
     @property
     def ended(self) -> bool:
-        return self.place >= len(self.tokens)
+        return self.position >= len(self.tokens)
 
     def next(self) -> str:
         """The next token, empty at the end."""
-        return "" if self.ended else self.tokens[self.place]
+        return "" if self.ended else self.tokens[self.position]
 
     def take(self) -> str:
         token = self.next()
-        self.place += 1
+        self.position += 1
         return token
 
     def accept(self, token: str) -> bool:
         if self.next() == token:
-            self.place += 1
+            self.position += 1
             return True
         return False
 
     def expect(self, token: str) -> None:
         if not self.accept(token):
             found = repr(self.next()) if not self.ended else "the end"
-            raise SqlError(f"expected {token!r} and found {found} at word {self.place + 1}")
+            raise SqlError(f"expected {token!r} and found {found} at word {self.position + 1}")
 
     def query(self) -> Query:
         self.depth += 1
         if self.depth > _MAX_DEPTH:
             raise SqlError(f"the query nests deeper than {_MAX_DEPTH}")
         block = self.accept("(")
-        start = self.place
+        start = self.position
         try:
-            self.place = self.tokens.index("from", start) + 1
+            self.position = self.tokens.index("from", start) + 1
         except ValueError:
             raise SqlError("FROM is missing") from None
         tables, joins, scope = self.tables()
-        after_tables, self.place = self.place, start
+        after_tables, self.position = self.position, start
         distinct, select = self.select(scope)
-        self.place = after_tables
+        self.position = after_tables
         where = self.conditions(scope) if self.accept("where") else ()
         group = self.group(scope)
         having = self.conditions(scope) if self.accept("having") else ()
@@ -301,7 +250,7 @@ class _Reader:
         if table not in self.names.columns:
             raise SqlError(f"{name!r} is not a table")
         if self.next() == "as":
-            self.place += 2
+            self.position += 2
         return table
 
     def select(self, scope: list[str]) -> tuple[bool, tuple[SelectItem, ...]]:
@@ -343,7 +292,7 @@ class _Reader:
             return False
         if self.ended:
             raise SqlError("LIMIT is the last word")
-        self.place += 1
+        self.position += 1
         return True
 
     def conditions(self, scope: list[str]) -> Conditions:
@@ -367,7 +316,7 @@ class _Reader:
         return tuple(conditions)
 
     def value(self, scope: list[str]) -> Value:
-        start = self.place
+        start = self.position
         block = self.accept("(")
         value: Value
         if self.next() == "select":
@@ -377,7 +326,7 @@ class _Reader:
         else:
             try:
                 value = float(self.next())
-                self.place += 1
+                self.position += 1
             except ValueError:
                 value = self.column_value(start, scope)
         if block:
@@ -385,12 +334,12 @@ class _Reader:
         return value
 
     def column_value(self, start: int, scope: list[str]) -> ColumnUse:
-        """A column on the right of a comparison: read from `start`, the opening bracket included, and the rest up to
-        the next comma, bracket, AND or clause is dropped unread."""
+        """A column on the right of a comparison, read from `start` with the opening bracket. The text after it, up to
+        the next comma, bracket, AND or clause, is dropped unread."""
         stops = _CLAUSES | _JOIN_WORDS | {",", ")", "and"}
         while not self.ended and self.next() not in stops:
-            self.place += 1
-        return _Reader(self.tokens[start : self.place], self.aliases, self.names).column_use(scope)
+            self.position += 1
+        return _Reader(self.tokens[start : self.position], self.aliases, self.names).column_use(scope)
 
     def expression(self, scope: list[str]) -> Expression:
         block = self.accept("(")

@@ -1,9 +1,9 @@
 """Random variants of a SQLite database's content: same schema, other rows.
 
-In: a database file, its `Schema`, and a `Witness` of the rows a query looks for. Out: small database files.
-Rows are existing ones with cells exchanged and moved a little; keys stay unique and foreign keys consistent; some rows
-are made to satisfy the witness, at the edges of its conditions too. A database without rows is filled from types.
-Everything follows from the seed.
+In: a database file, its `Schema`, and a `Witness` of the rows a query looks for. Out: small database files. Their rows
+are stored rows with some cells exchanged and some moved a little; keys stay unique and foreign keys consistent. Some
+rows satisfy the witness, also at the edges of its conditions. A database without rows is filled by column types. The
+seed determines everything.
 """
 
 import random
@@ -21,16 +21,16 @@ from typing import Any, Final
 from dtfixup.errors import DataError
 from dtfixup.sql.database.schema import ColumnType, ForeignKey, Schema, quoted
 from dtfixup.sql.evaluation.planting import Planter, near
-from dtfixup.sql.evaluation.witnesses import Literal, Witness
+from dtfixup.sql.evaluation.witnesses import LiteralValue, Witness
 
 _READ_ROWS: Final = 2000
-"""Rows of a table that are read as a source of values."""
+"""The most rows of a table that are read as a source of values."""
 _FEWEST_ROWS: Final = 8
 _WITNESSES: Final = 6
-"""How often the rows that a query looks for are put into one variant."""
+"""How often the rows of the witness are planted in one variant."""
 _EXCHANGED: Final = 0.3
 _MOVED: Final = 0.1
-"""Shares of cells that get another value of their column, and a value near their own."""
+"""The shares of cells that get another value of their column, and a value near their own."""
 
 _CLOSED_SET: Final = 4
 """A column with no more values than this, such as yes and no, gets no new ones."""
@@ -45,13 +45,13 @@ _REAL = re.compile("REAL|FLOA|DOUB|NUMERIC|DECIMAL")
 
 @dataclass(frozen=True)
 class Content:
-    """What a database holds, as far as variants need it. Values are indexed by column of the schema, then by row."""
+    """The part of a database that variants need. Values are indexed by column of the schema, then by row."""
 
     schema: Schema
     statements: tuple[str, ...]
-    """Makes the tables, indices and views."""
+    """Statements that make the tables, indices and views."""
     stored: frozenset[int]
-    """Tables that hold rows; views do not."""
+    """Tables; views have no rows of their own."""
     values: tuple[tuple[Any, ...], ...]
     declared: tuple[str, ...]
     """The declared type of every column."""
@@ -62,7 +62,7 @@ class Content:
 
     @cached_property
     def keys(self) -> frozenset[int]:
-        """Columns whose values identify a row, or are pointed at. A declared key that the rows repeat is none."""
+        """Columns that identify a row or that foreign keys refer to. A declared key that repeats is left out."""
         referred = {column for _, column in self.schema.foreign_pairs}
         single = {key[0] for key in self.schema.primary_keys if len(key) == 1 and self._is_distinct(key)}
         return frozenset(referred | single | {index[0] for index in self.indices if len(index) == 1})
@@ -75,11 +75,11 @@ class Content:
 
     @cached_property
     def identifying(self) -> tuple[tuple[tuple[int, ...], ...], ...]:
-        """Per table, columns that no two rows share: its primary key, unless rows repeat it, and its unique indices."""
-        found = [{key} if key and self._is_distinct(key) else set() for key in self.schema.primary_keys]
+        """The unique keys of each table: its primary key, unless rows repeat it, and its unique indices."""
+        keys_of_table = [{key} if key and self._is_distinct(key) else set() for key in self.schema.primary_keys]
         for index in self.indices:
-            found[self.schema.columns[index[0]].table].add(index)
-        return tuple(tuple(sorted(keys)) for keys in found)
+            keys_of_table[self.schema.columns[index[0]].table].add(index)
+        return tuple(tuple(sorted(keys)) for keys in keys_of_table)
 
     def _is_distinct(self, columns: tuple[int, ...]) -> bool:
         rows = list(zip(*(self.values[column] for column in columns), strict=True))
@@ -87,7 +87,7 @@ class Content:
 
 
 def read_content(database: str | Path, schema: Schema) -> Content:
-    """Read what variants are made from."""
+    """Read the content of a database."""
     path = Path(database)
     if not path.is_file():
         raise DataError(f"{path} does not exist")
@@ -106,10 +106,10 @@ def read_content(database: str | Path, schema: Schema) -> Content:
                     continue
                 stored.add(table)
                 for _, column_name, kind, *_, hidden in connection.execute(f"PRAGMA table_xinfo({quoted(name)})"):
-                    place = schema.column_index.get((table, column_name.lower()))
-                    if place is not None:
-                        declared[place] = kind.upper()
-                        computed |= {place} if hidden else set()
+                    position = schema.column_index.get((table, column_name.lower()))
+                    if position is not None:
+                        declared[position] = kind.upper()
+                        computed |= {position} if hidden else set()
                 indices += _unique_indices(connection, schema, table)
                 listed = ", ".join(quoted(schema.columns[column].name) for column in own[1:])
                 rows = connection.execute(f"SELECT {listed} FROM {quoted(name)} LIMIT {_READ_ROWS}").fetchall()
@@ -166,7 +166,7 @@ def _write(content: Content, tables: dict[int, list[tuple[Any, ...]]], path: Pat
             marks = ", ".join("?" * len(columns))
             insert = f"INSERT INTO {quoted(schema.tables[table].name)} ({names}) VALUES ({marks})"
             for row in rows:
-                # A row that breaks a constraint the schema does not know of, or does not fit, is left out.
+                # Rows that break a constraint unknown to the schema, or that do not fit, are left out.
                 with suppress(sqlite3.IntegrityError, OverflowError):
                     connection.execute(insert, row)
         connection.execute("COMMIT")
@@ -197,21 +197,21 @@ class _Builder:
         composite = {column for key in self._schema.foreign_keys if len(key.columns) > 1 for column in key.columns}
         planter = Planter(self._schema, self._witness, self._cells, self._content.keys | composite, self._rng)
         planted = {row for _ in range(_WITNESSES) for row in planter.plant()}
-        found = {}
+        rows_of = {}
         for table in self._sizes:
             columns = [column for column in self._schema.columns_of[table][1:] if column not in self._content.computed]
             kept = self._kept(table, planted)
-            found[table] = [tuple(self._cells[column][row] for column in columns) for row in kept]
-        return found
+            rows_of[table] = [tuple(self._cells[column][row] for column in columns) for row in kept]
+        return rows_of
 
     def _is_stored(self, key: ForeignKey) -> bool:
         return all(
             self._schema.columns[column].table in self._content.stored for column in (*key.columns, *key.referred)
         )
 
-    def _known_literals(self) -> dict[int, list[Literal]]:
-        """The witness's literals by column, handed on to the columns that foreign keys point at."""
-        literals: dict[int, list[Literal]] = {}
+    def _known_literals(self) -> dict[int, list[LiteralValue]]:
+        """The witness's literals by column, also for the columns that foreign keys refer to."""
+        literals: dict[int, list[LiteralValue]] = {}
         parents = dict(self._schema.foreign_pairs)
         for condition in self._witness.conditions:
             column = condition.cell.column
@@ -223,7 +223,7 @@ class _Builder:
         return literals
 
     def _start(self, table: int) -> None:
-        """Decide how many rows a table gets, and which stored rows they begin as."""
+        """Choose the number of rows of a table, and the stored rows to start from."""
         stored = max((len(self._content.values[column]) for column in self._schema.columns_of[table]), default=0)
         size = round(stored * self._rng.uniform(0.6, 1.4)) if stored else self._rng.randint(15, 40)
         groups = [
@@ -249,7 +249,7 @@ class _Builder:
         self._filling.discard(column)
 
     def _fill_foreign(self, key: ForeignKey) -> None:
-        """Parents are chosen unevenly, so that some have many children and some have none."""
+        """Fill a foreign key. Parents are drawn unevenly: some get many children and some none."""
         size = self._sizes[self._schema.columns[key.columns[0]].table]
         parents = self._kept(self._schema.columns[key.referred[0]].table, frozenset())
         self._rng.shuffle(parents)
@@ -267,7 +267,7 @@ class _Builder:
             ]
 
     def _distinct(self, column: int) -> list[Any]:
-        """Different values: the literals of the query first, then stored values, then new ones near them."""
+        """Distinct values: literals of the query first, then stored values, then new ones near them."""
         size = self._sizes[self._schema.columns[column].table]
         stored = list(dict.fromkeys(value for value in self._content.values[column] if value is not None))
         self._rng.shuffle(stored)
@@ -281,12 +281,12 @@ class _Builder:
             if fresh in values:
                 fresh = f"{self._schema.columns[column].natural} {serial}" if is_text else serial
             values.setdefault(fresh)
-        found = list(values)[:size]
-        self._rng.shuffle(found)
-        return found
+        chosen = list(values)[:size]
+        self._rng.shuffle(chosen)
+        return chosen
 
     def _mixed(self, column: int) -> list[Any]:
-        """Stored values with the literals of the query among them, some exchanged and some moved."""
+        """Stored values, some exchanged for others or for literals of the query, some moved."""
         table = self._schema.columns[column].table
         stored = self._content.values[column]
         literals = self._literals.get(column, [])
@@ -318,7 +318,7 @@ class _Builder:
         return f"{described.natural} {number}"
 
     def _kept(self, table: int, planted: AbstractSet[tuple[int, int]]) -> list[int]:
-        """The rows of a table without those that repeat a key, planted ones first."""
+        """The rows of a table that repeat no key, planted ones first."""
         keys = [key for key in self._content.identifying[table] if all(column in self._cells for column in key)]
         seen: set[tuple[Any, ...]] = set()
         kept = []

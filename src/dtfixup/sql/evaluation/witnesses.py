@@ -1,5 +1,4 @@
-"""What rows together make a query return something: the variants of a database get such rows, so that the query is
-really tried.
+"""Which rows make a query return something. Variants of a database get such rows, so that the query is really tried.
 
 In: the text of a gold query. Out: a `Witness`: slots for rows, conditions on single cells, and pairs of equal cells.
 """
@@ -9,15 +8,15 @@ from dataclasses import dataclass
 
 from dtfixup.errors import SqlError
 from dtfixup.sql.database.schema import Schema
-from dtfixup.sql.evaluation.spider_reader import NONE, STAR, ColumnUse, Condition, Query, names_of, read_query
+from dtfixup.sql.evaluation.spider_reader import NONE, STAR, ColumnUse, Condition, Query, read_query, schema_names
 
-Literal = int | float | str
+LiteralValue = int | float | str
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
-    """A column of the row that stands in a slot. A slot is a table of FROM in the whole query or in one part of it;
-    its number runs over the parts, and two of the same table in one part share it."""
+class WitnessCell:
+    """A column of the row in a slot. A slot is a table of FROM in one part of the query, numbered over the parts; two
+    occurrences of a table in one part share it."""
 
     part: int
     column: int
@@ -27,16 +26,16 @@ class Cell:
 class CellCondition:
     """A comparison of a cell with literals; BETWEEN has two."""
 
-    cell: Cell
+    cell: WitnessCell
     operator: str
-    literals: tuple[Literal, ...]
+    literals: tuple[LiteralValue, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class GroupSize:
     """How many rows must share the value of a cell, from GROUP BY with HAVING count(*)."""
 
-    cell: Cell
+    cell: WitnessCell
     size: int
 
 
@@ -45,17 +44,17 @@ class Witness:
     """Conditions that can hold together, cells that must be equal, and groups that must be large."""
 
     conditions: tuple[CellCondition, ...] = ()
-    pairs: tuple[tuple[Cell, Cell], ...] = ()
+    pairs: tuple[tuple[WitnessCell, WitnessCell], ...] = ()
     groups: tuple[GroupSize, ...] = ()
     slots: tuple[tuple[int, int], ...] = ()
     """(part, table) of every row needed."""
 
 
 def witness_of(gold: str, schema: Schema) -> Witness:
-    """Read off a query which rows it looks for. A query that the official script cannot read gives no hints, and
-    its variants are random alone."""
+    """The rows that a query looks for. A query that the official script cannot read gives none; its variants are purely
+    random."""
     try:
-        query = read_query(gold, names_of(schema))
+        query = read_query(gold, schema_names(schema))
     except SqlError:
         return Witness()
     collector = _Collector(schema)
@@ -73,7 +72,7 @@ class _Collector:
         self._schema = schema
         self._parts = 0
         self.conditions: list[CellCondition] = []
-        self.pairs: list[tuple[Cell, Cell]] = []
+        self.pairs: list[tuple[WitnessCell, WitnessCell]] = []
         self.groups: list[GroupSize] = []
         self.slots: list[tuple[int, int]] = []
 
@@ -92,7 +91,7 @@ class _Collector:
         for having in query.having:
             if grouped is not None and isinstance(having, Condition) and having.left.left.aggregate == "count":
                 size = having.low if isinstance(having.low, float) else 1
-                self.groups.append(GroupSize(Cell(part, grouped), int(size) + (having.operator == ">")))
+                self.groups.append(GroupSize(WitnessCell(part, grouped), int(size) + (having.operator == ">")))
         if query.other is not None:
             other = self.collect(query.other)
             if query.set_operation == "intersect":
@@ -114,12 +113,12 @@ class _Collector:
         literals = tuple(_literal(value) for value in values if isinstance(value, float | str))
         column = self._column(left)
         if literals and column is not None:
-            self.conditions.append(CellCondition(Cell(part, column), condition.operator, literals))
+            self.conditions.append(CellCondition(WitnessCell(part, column), condition.operator, literals))
 
     def _pair(self, left: ColumnUse, left_part: int, right: ColumnUse, right_part: int) -> None:
         columns = self._column(left), self._column(right)
         if columns[0] is not None and columns[1] is not None and left.aggregate == right.aggregate == NONE:
-            self.pairs.append((Cell(left_part, columns[0]), Cell(right_part, columns[1])))
+            self.pairs.append((WitnessCell(left_part, columns[0]), WitnessCell(right_part, columns[1])))
 
     def _column(self, use: ColumnUse) -> int | None:
         if use.column == STAR:
@@ -134,7 +133,7 @@ def _conditions(query: Query) -> Iterator[Condition]:
             yield part
 
 
-def _literal(value: float | str) -> Literal:
+def _literal(value: float | str) -> LiteralValue:
     if isinstance(value, str):
         return value[1:-1]
     return int(value) if value.is_integer() else value
