@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from dtfixup.encoders import encoder_identity, load_encoder
 from dtfixup.files import write_json
 from dtfixup.fixup import StreamLimit
-from dtfixup.fixup.norms import evaluation_mode
+from dtfixup.fixup.calls import evaluation_mode
 from dtfixup.provenance import begin, provenance
 from dtfixup.sql.model.config import minilm
 from dtfixup.sql.model.prepared import open_prepared

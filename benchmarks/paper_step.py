@@ -26,8 +26,8 @@ from transformers import RobertaConfig, RobertaModel
 from dtfixup.encoders import Encoder, encoder_identity, load_encoder
 from dtfixup.files import write_json
 from dtfixup.fixup import FixupReport
+from dtfixup.fixup.calls import evaluation_mode
 from dtfixup.fixup.monitor import watch
-from dtfixup.fixup.norms import evaluation_mode
 from dtfixup.provenance import begin, provenance
 from dtfixup.sql.model.config import paper
 from dtfixup.sql.model.prepared import open_prepared

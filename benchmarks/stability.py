@@ -31,8 +31,8 @@ from torch import Tensor, nn
 from dtfixup.encoders import encoder_identity, load_encoder
 from dtfixup.files import read_json, write_atomically, write_json
 from dtfixup.fixup import FixupReport
+from dtfixup.fixup.calls import evaluation_mode
 from dtfixup.fixup.monitor import watch
-from dtfixup.fixup.norms import evaluation_mode
 from dtfixup.provenance import begin, provenance
 from dtfixup.sql.model.config import minilm
 from dtfixup.sql.model.prepared import open_prepared

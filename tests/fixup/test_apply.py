@@ -1,7 +1,6 @@
 """`dt_fixup_`: what it sets, what it leaves alone, what it refuses."""
 
 import copy
-import json
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -329,26 +328,3 @@ def test_a_stack_built_with_norms_computes_without_them_afterwards(strategy: str
     dt_fixup_(stack, MU)
     bare.load_state_dict(stack.state_dict())
     assert torch.equal(stack(x), bare(x))
-
-
-def test_the_printed_report_has_a_row_for_every_tensor() -> None:
-    stack = ours(relations=4, bias=True)
-    report = dt_fixup_(stack, MU)
-    lines = [[cell.strip() for cell in line.split("│")[1:-1]] for line in str(report).splitlines() if "│" in line]
-    parameters = dict(stack.named_parameters())
-    assert {line[0] for line in lines} == parameters.keys()
-    for line, row in zip(lines, report.tensors, strict=True):
-        shape = " x ".join(map(str, parameters[row.name].shape))
-        numbers = [f"{row.norm_before:.4f}", f"{row.factor:.6g}", f"{row.norm_after:.4f}"]
-        assert line == [row.name, row.role.value, shape, *numbers]
-        assert row.norm_after == pytest.approx(parameters[row.name].norm().item(), rel=1e-5)
-    assert "3 layers (3 relation-aware, 0 vanilla), input norm mu = 3.7" in str(report)
-
-
-def test_the_report_survives_json() -> None:
-    report = dt_fixup_(pytorch(), MU)
-    found = json.loads(json.dumps(report.to_json(), allow_nan=False))
-    assert found["input_norm"] == MU
-    assert found["norms_removed"][0] == "norm"
-    assert [row["name"] for row in found["tensors"]] == [row.name for row in report.tensors]
-    assert found["tensors"][0]["role"] == "value"

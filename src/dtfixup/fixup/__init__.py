@@ -1,12 +1,13 @@
 """The method: measure the input norm, initialise, check, watch. Needs torch and nothing of Hugging Face."""
 
 from dtfixup.fixup.alerts import Alert, Assumption
-from dtfixup.fixup.apply import dt_fixup_, initialise_free_
+from dtfixup.fixup.apply import dt_fixup_
 from dtfixup.fixup.depth_report import DepthReport, DepthRow
 from dtfixup.fixup.diagnostics import depth_check
+from dtfixup.fixup.free_parameters import initialise_free_
+from dtfixup.fixup.input_norm import InputNorm, MuChoice, measure_input_norm
 from dtfixup.fixup.layers import FixupLayer, LayerWeights, Role, Rows, Weight, register_layer
 from dtfixup.fixup.monitor import Monitor, watch
-from dtfixup.fixup.norms import InputNorm, MuChoice, measure_input_norm
 from dtfixup.fixup.report import FixupReport, TensorReport
 from dtfixup.fixup.residual import NormPlacement, Residual, SkipKind
 from dtfixup.fixup.strategies import STRATEGIES, Strategy, Warmup, strategy_named

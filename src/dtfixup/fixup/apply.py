@@ -4,7 +4,7 @@ In: the new layers and their input norm. Out: the same layers, re-initialised, a
 Everything outside the given stack stays as it is, bit for bit.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -18,6 +18,8 @@ from dtfixup.errors import (
     StrategyError,
     UnsupportedLayerError,
 )
+from dtfixup.fixup.calls import broadcast_
+from dtfixup.fixup.input_norm import InputNorm
 from dtfixup.fixup.layers import (
     LayerWeights,
     Role,
@@ -28,15 +30,13 @@ from dtfixup.fixup.layers import (
     layers_of,
     modules_of,
 )
-from dtfixup.fixup.norms import InputNorm, distributed
+from dtfixup.fixup.no_norm import NORMS, norms_of, remove_norms_
 from dtfixup.fixup.report import FixupReport, TensorReport
 from dtfixup.fixup.residual import Residual
 from dtfixup.fixup.scaling import relation_factor, vanilla_factor
 from dtfixup.fixup.stream_limit import set_limits_
 
 _SCALED = frozenset({Role.VALUE, Role.OUTPUT, Role.MLP, Role.RELATION_VALUE})
-_NORMS = (nn.LayerNorm, nn.RMSNorm)
-_OUTSIDE_NORMS = (*_NORMS, nn.GroupNorm, nn.modules.batchnorm._BatchNorm)
 _MARK = "dtfixup_initialised_by"
 
 
@@ -78,49 +78,6 @@ def dt_fixup_(
     )
 
 
-def initialise_free_(
-    model: nn.Module,
-    *,
-    stack: Stack,
-    loaded: Iterable[nn.Module],
-    generator: torch.Generator | None = None,
-) -> list[str]:
-    """Xavier on the free parameters outside the stack; returns their names.
-
-    Call it before `measure_input_norm`: a projection below the stack decides the input norm.
-    Parameters of the `loaded` modules and of the stack are not touched, nor are norms and other
-    vectors that are no biases.
-    """
-    held = [*loaded, *(module for _, module in modules_of(stack))]
-    spared = {parameter for module in held for parameter in module.parameters()}
-    spared |= {
-        parameter
-        for module in model.modules()
-        if isinstance(module, _OUTSIDE_NORMS)
-        for parameter in module.parameters()
-    }
-    fused = {parameter: count for module in model.modules() for parameter, count in _fused(module)}
-    biases = bias_parameters(model.modules())
-    done: dict[str, nn.Parameter] = {}
-    with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            if parameter in spared:
-                continue
-            if parameter in biases:
-                parameter.zero_()
-            elif parameter.ndim >= 2:
-                for matrix in parameter.chunk(fused.get(parameter, 1)):
-                    nn.init.xavier_uniform_(matrix, generator=generator)
-            else:
-                continue
-            done[name] = parameter
-        for module in model.modules():
-            if isinstance(module, nn.Embedding) and module.padding_idx is not None and module.weight not in spared:
-                module.weight[module.padding_idx].zero_()
-    _broadcast(done.values())
-    return list(done)
-
-
 def initialise_stack_(
     stack: Stack,
     factor: Callable[[int, LayerWeights], float],
@@ -144,14 +101,14 @@ def initialise_stack_(
     if not reinitialise:
         _refuse_loaded(stack, layers)
     biases = bias_parameters(module for _, module in modules_of(stack))
-    norms = _norms(stack, layers)
+    norms = norms_of(stack, layers)
     plan = [  # whatever is wrong with a layer is found before anything is touched
         (part, factor(len(layers), weights) if part.role in _SCALED else 1.0)
         for path, layer, weights in layers
         for part in _logical_matrices(path, layer, weights, biases, norms if remove_norms else set())
     ]
     _require_ready([part for part, _ in plan], generator)
-    removed = _remove_norms_(stack, norms) if remove_norms else []
+    removed = remove_norms_(stack, norms) if remove_norms else []
     rows: list[TensorReport] = []
     done: set[tuple[int, int, int]] = set()
     with torch.no_grad():
@@ -163,7 +120,7 @@ def initialise_stack_(
         then()
     for _, layer, _ in layers:
         setattr(layer, _MARK, strategy)
-    _broadcast(parameter for _, layer, _ in layers for parameter in layer.parameters())
+    broadcast_(parameter for _, layer, _ in layers for parameter in layer.parameters())
     return FixupReport(
         strategy=strategy,
         layers=len(layers),
@@ -173,32 +130,6 @@ def initialise_stack_(
         norms_removed=tuple(removed),
         padding_left_out=padding_left_out,
     )
-
-
-class NoNorm(nn.Module):
-    """Takes the place of a removed layer norm and returns its input.
-
-    `nn.TransformerEncoderLayer` has a fused path in evaluation mode that reads `eps`, `weight` and
-    `bias` of its norms and normalises by itself. An `eps` that differs from itself makes the layer
-    leave that path; a weight that announces its own dispatch makes the container around it leave it.
-    """
-
-    eps = float("nan")
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.weight = self.bias = _Undispatched()
-
-    def forward(self, x: Tensor) -> Tensor:
-        return x
-
-
-class _Undispatched:
-    """Not a tensor; its presence tells PyTorch that fused kernels do not apply."""
-
-    @classmethod
-    def __torch_function__(cls, func: object, types: object, args: object = (), kwargs: object = None) -> object:
-        raise TypeError("this layer norm was removed by DT-Fixup and has no weight")
 
 
 @dataclass(frozen=True)
@@ -291,17 +222,6 @@ def _device_index(device: torch.device) -> int:
     return device.index or 0
 
 
-def _fused(module: nn.Module) -> Iterator[tuple[Tensor, int]]:
-    """Parameters that hold several matrices on top of each other, and how many."""
-    if isinstance(module, nn.RNNBase | nn.RNNCellBase):
-        gates = 4 if isinstance(module, nn.LSTM | nn.LSTMCell) else 3 if isinstance(module, nn.GRU | nn.GRUCell) else 1
-        for parameter in module.parameters():
-            if parameter.ndim == 2 and len(parameter) == gates * module.hidden_size:
-                yield parameter, gates
-    elif isinstance(module, nn.MultiheadAttention) and module.in_proj_weight is not None:
-        yield module.in_proj_weight, 3
-
-
 def _initialise_(part: _Part, factor: float, generator: torch.Generator | None) -> TensorReport:
     tensor = part.tensor
     if part.role is Role.BIAS:
@@ -317,21 +237,6 @@ def _initialise_(part: _Part, factor: float, generator: torch.Generator | None) 
 def _norm(tensor: Tensor) -> float:
     precise = tensor.to(torch.float32 if tensor.device.type == "mps" else torch.float64)
     return float(torch.linalg.vector_norm(precise))
-
-
-def _norms(stack: Stack, layers: list[tuple[str, nn.Module, LayerWeights]]) -> set[nn.Module]:
-    named = {norm for _, _, weights in layers for norm in weights.norms}
-    return named | {module for _, module in modules_of(stack) if isinstance(module, _NORMS)}
-
-
-def _remove_norms_(stack: Stack, norms: set[nn.Module]) -> list[str]:
-    removed = []
-    for path, parent in list(modules_of(stack)):
-        for name, child in parent._modules.items():  # named_children() leaves out a second name of the same norm
-            if child in norms:
-                setattr(parent, name, NoNorm())
-                removed.append(f"{path}.{name}" if path else name)
-    return removed
 
 
 def _refuse_second_call(layers: list[tuple[str, nn.Module, LayerWeights]]) -> None:
@@ -355,9 +260,7 @@ def _refuse_other_residuals(stack: Stack, strategy: str) -> None:
 
 def _refuse_loaded(stack: Stack, layers: list[tuple[str, nn.Module, LayerWeights]]) -> None:
     """A norm that is not at its initial value, or Hugging Face's mark, tells of loaded weights."""
-    loaded = [
-        name for name, module in modules_of(stack) if isinstance(module, _NORMS) and not _at_initial_value(module)
-    ]
+    loaded = [name for name, module in modules_of(stack) if isinstance(module, NORMS) and not _at_initial_value(module)]
     loaded += [
         f"{path}.{name}" if path else name
         for path, layer, _ in layers
@@ -377,10 +280,3 @@ def _at_initial_value(norm: nn.Module) -> bool:
         return True
     fresh_weight = weight is None or bool((weight == 1).all())
     return fresh_weight and (bias is None or bool((bias == 0).all()))
-
-
-def _broadcast(parameters: Iterable[Tensor]) -> None:
-    """Every rank starts from the weights of rank 0, whatever its own random state was."""
-    if distributed():
-        for parameter in parameters:
-            torch.distributed.broadcast(parameter.detach(), src=0)

@@ -20,7 +20,19 @@ import torch
 from torch import Tensor, nn
 
 from dtfixup.errors import DepthCheckError
+from dtfixup.fixup.calls import (
+    Batch,
+    call_arguments,
+    device_of,
+    map_tensors,
+    run_model,
+    stack_input,
+    to_device,
+    tracked,
+    without_fused_layers,
+)
 from dtfixup.fixup.depth_report import DepthReport, DepthRow
+from dtfixup.fixup.input_norm import Keep, keep_mask, measure_input_norm
 from dtfixup.fixup.layers import (
     Stack,
     bias_parameters,
@@ -29,20 +41,6 @@ from dtfixup.fixup.layers import (
     layers_of,
     modules_of,
     parameters_of,
-)
-from dtfixup.fixup.norms import (
-    Batch,
-    Keep,
-    call_arguments,
-    device_of,
-    keep_mask,
-    map_tensors,
-    measure_input_norm,
-    run_model,
-    stack_input,
-    to_device,
-    tracked,
-    without_fused_layers,
 )
 from dtfixup.fixup.strategies import Strategy, strategy_named
 

@@ -26,8 +26,8 @@ from torch.utils.hooks import RemovableHandle
 
 from dtfixup.errors import ConfigError
 from dtfixup.fixup.alerts import Alert, Assumption, Judge, ScalarWriter
+from dtfixup.fixup.calls import call_arguments, stack_input
 from dtfixup.fixup.layers import Stack, first_module, last_module, layers_of, padding_keep, parameters_of
-from dtfixup.fixup.norms import call_arguments, stack_input
 from dtfixup.fixup.report import FixupReport
 
 _log = logging.getLogger("dtfixup")

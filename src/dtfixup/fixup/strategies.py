@@ -17,8 +17,9 @@ from torch import Tensor, nn
 
 from dtfixup.errors import InputNormError, StrategyError
 from dtfixup.fixup.apply import dt_fixup_, initialise_stack_
+from dtfixup.fixup.calls import call_arguments, evaluation_mode, stack_input
+from dtfixup.fixup.input_norm import InputNorm
 from dtfixup.fixup.layers import LayerWeights, Stack, first_module, layers_of, modules_of, padding_keep
-from dtfixup.fixup.norms import InputNorm, call_arguments, evaluation_mode, stack_input
 from dtfixup.fixup.report import FixupReport
 from dtfixup.fixup.residual import NormPlacement, Residual, SkipKind
 from dtfixup.fixup.scaling import admin_skips, deepnorm_gain, deepnorm_skip, t_fixup_factor

@@ -15,7 +15,7 @@ import torch
 from rich.progress import track
 
 from dtfixup.files import write_atomically
-from dtfixup.fixup.norms import evaluation_mode
+from dtfixup.fixup.calls import evaluation_mode
 from dtfixup.reading.model import ReadingModel
 from dtfixup.reading.tokens import Array, ReadingCorpus
 

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from dtfixup.encoders import Tokenizer
 from dtfixup.errors import ConfigError
-from dtfixup.fixup.norms import evaluation_mode
+from dtfixup.fixup.calls import evaluation_mode
 from dtfixup.sql.ask.opened import OpenedDatabase
 from dtfixup.sql.database.dataset import Example
 from dtfixup.sql.finetune.pairs import SplitPairs

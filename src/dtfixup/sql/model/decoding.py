@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from rich.progress import track
 
-from dtfixup.fixup.norms import evaluation_mode
+from dtfixup.fixup.calls import evaluation_mode
 from dtfixup.sql.evaluation.evaluate import judge
 from dtfixup.sql.evaluation.exact_match import Hardness
 from dtfixup.sql.grammar.transitions import STEP_LIMIT

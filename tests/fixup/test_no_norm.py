@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from dtfixup.fixup import dt_fixup_
-from dtfixup.fixup.apply import NoNorm
+from dtfixup.fixup.no_norm import NoNorm
 
 N, D, H = 3, 8, 2
 KEEP_BL = torch.tensor([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0], [1, 1, 0, 0, 0]]).bool()  # padding last: nested tensors apply

@@ -5,22 +5,31 @@ In: a model, its new stack and the training batches. Out: an `InputNorm` with th
 `torch.distributed`. Legend: B batch, L length, D width; leading dimensions may be any.
 """
 
-import inspect
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
 import torch
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from torch import Tensor, nn
 
 from dtfixup.errors import InputNormError
+from dtfixup.fixup.calls import (
+    Batch,
+    call_arguments,
+    describe_batch,
+    device_of,
+    distributed,
+    evaluation_mode,
+    run_model,
+    stack_input,
+    to_device,
+    tracked,
+    without_fused_layers,
+)
 from dtfixup.fixup.layers import Stack, first_module, padding_keep
 
-Batch = Any
 Keep = str | int | Callable[[Any], Tensor] | None
 
 _BINS = 8192
@@ -200,25 +209,6 @@ class _Tally:
         )
 
 
-def call_arguments(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of a call of `module` by parameter name, in the order of its signature."""
-    bound = inspect.signature(module.forward).bind(*args, **kwargs)
-    return dict(bound.arguments)
-
-
-def stack_input(module: nn.Module, arguments: dict[str, Any]) -> Tensor:
-    """The vectors x that enter the stack: the first argument of its forward."""
-    x = next(iter(arguments.values()), None)
-    if isinstance(x, tuple) and x:
-        x = x[0]
-    if not (isinstance(x, Tensor) and x.is_floating_point() and x.ndim >= 2):
-        raise InputNormError(
-            f"the first argument of {type(module).__name__}.forward must be a float tensor of vectors [..., D], "
-            f"got {tuple(x.shape) if isinstance(x, Tensor) else type(x).__name__}"
-        )
-    return x
-
-
 def keep_mask(stack: Stack, arguments: dict[str, Any], keep: Keep, batch: Batch, x: Tensor) -> Tensor | None:
     """The mask of real vectors for one call, checked against the shape of x."""
     mask, source = _find_mask(stack, arguments, keep, batch)
@@ -243,94 +233,10 @@ def _find_mask(stack: Stack, arguments: dict[str, Any], keep: Keep, batch: Batch
         try:
             return batch[keep], f"batch[{keep!r}]"
         except (KeyError, IndexError, TypeError) as error:
-            raise InputNormError(f"keep={keep!r} is not in the batch, which is a {_describe(batch)}") from error
+            raise InputNormError(f"keep={keep!r} is not in the batch, which is a {describe_batch(batch)}") from error
     own = padding_keep(stack, arguments)
     if own is not None:
         return own, "of the stack's own call"
     if isinstance(batch, Mapping) and isinstance(batch.get("attention_mask"), Tensor):
         return batch["attention_mask"], "batch['attention_mask']"
     return None, ""
-
-
-def _describe(batch: Batch) -> str:
-    if isinstance(batch, Mapping):
-        return f"mapping with keys {', '.join(map(str, batch))}"
-    if isinstance(batch, Sequence):
-        return f"sequence of {len(batch)}"
-    return type(batch).__name__
-
-
-def run_model(model: nn.Module, batch: Batch, forward: Callable[[nn.Module, Batch], object] | None) -> object:
-    """Call the model on a batch: a tensor as it is, a tuple by position, a mapping by name."""
-    if forward is not None:
-        return forward(model, batch)
-    if isinstance(batch, Mapping):
-        return model(**batch)
-    if isinstance(batch, tuple | list):
-        return model(*batch)
-    return model(batch)
-
-
-def to_device(batch: Batch, device: torch.device) -> Batch:
-    """The batch with its tensors on the device; other values stay as they are."""
-    return map_tensors(batch, lambda tensor: tensor.to(device, non_blocking=True))
-
-
-def map_tensors(batch: Batch, change: Callable[[Tensor], Tensor]) -> Batch:
-    """The batch with each of its tensors changed; a mapping comes back as a dict, a sequence as a tuple."""
-    if isinstance(batch, Tensor):
-        return change(batch)
-    if isinstance(batch, Mapping):
-        return {key: map_tensors(value, change) for key, value in batch.items()}
-    if isinstance(batch, tuple | list):
-        return tuple(map_tensors(value, change) for value in batch)
-    return batch
-
-
-def device_of(model: nn.Module) -> torch.device:
-    """Where the model lives: the device of its first parameter or buffer."""
-    for tensor in (*model.parameters(), *model.buffers()):
-        return tensor.device
-    return torch.device("cpu")
-
-
-@contextmanager
-def evaluation_mode(modules: Iterable[nn.Module]) -> Iterator[None]:
-    """Evaluation mode inside, and each module's own mode again afterwards."""
-    modes = [(module, module.training) for module in modules]
-    try:
-        for module, _ in modes:
-            module.training = False
-        yield
-    finally:
-        for module, training in modes:
-            module.training = training
-
-
-@contextmanager
-def without_fused_layers() -> Iterator[None]:
-    """PyTorch's own encoder layers hand on plain tensors inside: no nested ones, which have no norms."""
-    enabled = torch.backends.mha.get_fastpath_enabled()
-    torch.backends.mha.set_fastpath_enabled(False)
-    try:
-        yield
-    finally:
-        torch.backends.mha.set_fastpath_enabled(enabled)
-
-
-def distributed() -> bool:
-    return torch.distributed.is_available() and torch.distributed.is_initialized()
-
-
-def tracked(items: Iterable[Any], label: str, show: bool) -> Iterator[Any]:
-    """The same items with a progress bar over them."""
-    if not show:
-        yield from items
-        return
-    try:
-        total = len(items) if isinstance(items, Sized) else None
-    except TypeError:  # a DataLoader over an iterable dataset has a len() that raises
-        total = None
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, transient=True) as bar:
-        yield from bar.track(items, total=total, description=label)
