@@ -21,10 +21,10 @@ setup: .venv/dev  ## all extras, the tools and the package of the paper's tables
 	@touch $@
 
 demo: .venv/ask  ## five questions to the bundled databases, and the score of the shipped model
-	@$(BIN)/dtfixup sql demo
+	@$(BIN)/dtfixup demo
 
 demo-train: .venv/dev  ## 24 new layers on MiniLM, trained three ways: a table and out/demo/demo.png
-	@$(BIN)/dtfixup demo
+	@$(BIN)/dtfixup demo-train
 
 # Counting lines makes Python more than twice as slow, so only the tests of what is counted are run that way.
 COUNTED := fixup transformer

@@ -1,4 +1,4 @@
-"""The verb that builds the report: a typed function, and jsonargparse makes its options."""
+"""The verb `dtfixup report`: one page of all tables and figures."""
 
 from pathlib import Path
 

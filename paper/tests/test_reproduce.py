@@ -19,8 +19,7 @@ from dtfixup_paper.tables.cost import expected_seconds
 from dtfixup_paper.tables.smoke import ENCODER, small_encoder, small_reclor, small_spider
 from dtfixup_paper.tables.spider_errors import read_errors
 
-from dtfixup.cli.main import _spelled_out, main
-from dtfixup.cli.options import without_paths
+from dtfixup.cli.main import main
 from dtfixup.encoders import encoder_sha256
 from dtfixup.errors import ConfigError
 from dtfixup.files import read_json
@@ -160,18 +159,6 @@ def test_small_runs_take_one_thread_and_leave_the_others_theirs(
     main(["reproduce", "reclor-main", "--budget", "smoke", "--out", str(tmp_path)])
     assert (threads, torch.get_num_threads()) == ([1], 2)
     torch.set_num_threads(before)
-
-
-def test_words_of_the_command_line() -> None:
-    words = ["reproduce", "spider-main", "mu-choice", "--at-once", "2", "--mps", "--reclor", "/secret"]
-    assert _spelled_out(words) == [
-        "reproduce", "--names", '["spider-main", "mu-choice"]', "--at_once", "2", "--mps", "true",
-        "--reclor", "/secret",
-    ]  # fmt: skip
-    assert _spelled_out(["reproduce", *words[3:6], "spider-main", "mu-choice", *words[6:]]) == _spelled_out(words)
-    assert _spelled_out(["reproduce", "--mps", "spider-main", "--names=x"])[1:3] == ["--names", '["spider-main"]']
-    assert without_paths(words)[-1] == "DIR"
-    assert _spelled_out(["check", "--depths", "2"]) == ["check", "--depths", "2"]
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from dtfixup.files import read_json
 from dtfixup.sql.preparation.prepare import prepare
 
 ROOT = Path(__file__).parents[2]
-MISSING = ("gradio", "jsonargparse", "rapidfuzz", "ray", "simplemma", "sqlalchemy", "sqlglot")
+MISSING = ("gradio", "rapidfuzz", "ray", "simplemma", "sqlalchemy", "sqlglot", "tyro")
 REFUSING = f"""
 import sys
 
@@ -48,5 +48,5 @@ def test_experiments_need_none_of_the_other_libraries(name: str, option: str, me
         assert content["state"] == "finished", content.get("reason")
         assert content["metrics"][metric] is not None
         assert content["command"] == f"dtfixup reproduce {name}"
-    check = [sys.executable, "-c", "import jsonargparse"]
+    check = [sys.executable, "-c", "import tyro"]
     assert subprocess.run(check, env=environment, capture_output=True, check=False).returncode == 1, "it is hidden"

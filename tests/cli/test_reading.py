@@ -54,7 +54,7 @@ def test_options_change_the_file_and_the_file_the_preset(data: Path, options: li
     out, copy = tmp_path / "run", tmp_path / "copy.json"
     changes = ["--config", str(tmp_path / "own.yaml"), "--epochs", "1", "--layers", "0", "--hold-out", "0.2"]
     main(["reading", "train", "--data", str(data / "train.json"), "--out", str(out), *options, *changes,
-          "--result", str(copy)])  # fmt: skip
+          "--save", str(copy)])  # fmt: skip
     result = read_json(copy)
     assert result == read_json(out / "result.json")
     assert (result["seed"], result["config"]["training"]["epochs"]) == (5, 1)
@@ -64,7 +64,7 @@ def test_options_change_the_file_and_the_file_the_preset(data: Path, options: li
 
 
 def test_evaluate_says_what_the_run_said(finished: Path, data: Path, tmp_path: Path) -> None:
-    main(["reading", "evaluate", "--model", str(finished), "--data", str(data), "--json", str(tmp_path / "e.json")])
+    main(["reading", "evaluate", "--model", str(finished), "--data", str(data), "--save", str(tmp_path / "e.json")])
     found = read_json(tmp_path / "e.json")
     assert found["examples"] == 10
     assert found["accuracy"] == pytest.approx(read_json(finished / "result.json")["metrics"]["val_accuracy"])
@@ -122,8 +122,8 @@ def test_an_answer_is_printed_best_first(finished: Path, tmp_path: Path, capsys:
         (["evaluate", "--model", "MODEL", "--data", "DATA", "--split", "test"], "row 1, label is missing"),
         (["evaluate", "--model", "OUT", "--data", "DATA"], "OUT does not exist"),
         (["predict", "--model", "MODEL", "--data", "DATA", "--out", "x.txt"], "write it to x.npy"),
-        (["answer", "--model", "MODEL"], "give a file, or a context, a question and options"),
-        (["answer", "--model", "MODEL", "--context", "a", "--file", "b.json"], "one of both"),
+        (["answer", "--model", "MODEL"], "give either --file, or --context, --question and --options"),
+        (["answer", "--model", "MODEL", "--context", "a", "--file", "b.json"], "give either --file"),
         (["answer", "--model", "MODEL", "--context", "a", "--question", "b"], "options has 0 options"),
     ],
 )

@@ -42,7 +42,7 @@ def post(served: Served, path: str, body: dict[str, object]) -> socket.socket:
 def test_a_stop_answers_what_was_begun_and_refuses_the_rest(tmp_path: Path) -> None:
     make_shop(tmp_path / "shop.sqlite")
     (tmp_path / "databases.yaml").write_text("databases: {shop: shop.sqlite}")
-    options = ["--databases", str(tmp_path / "databases.yaml"), "--samples", "false", "--seconds", "3"]
+    options = ["--databases", str(tmp_path / "databases.yaml"), "--no-samples", "--deadline", "3"]
     with serving(tiny_run(), tmp_path / "temporary", *options) as served:
         own = f"{served.url}api/v1"
         assert [each["name"] for each in httpx.get(f"{own}/databases").json()["databases"]] == ["shop"]
@@ -105,7 +105,7 @@ def test_a_model_of_another_shape_is_told_at_the_start(tmp_path: Path, capsys: p
         (["--model", "nothing.safetensors"], "nothing.safetensors"),
         (["--databases", "nothing.yaml"], "nothing.yaml cannot be read"),
         (["--token", "short"], "token: expected at least 16"),
-        (["--samples", "false"], "no database to ask"),
+        (["--no-samples"], "no database to ask"),
     ],
 )
 def test_what_cannot_work_is_told_at_the_start(

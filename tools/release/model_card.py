@@ -1,4 +1,4 @@
-"""Result files → the card of the shipped model.
+"""Result files → the card of the shipped model: `python -m tools.release.model_card --help`.
 
 In: the result of the training run (completed by `dtfixup sql score`), of `benchmarks/pack_loss.py` and of `dtfixup sql
 acceptance`. Out: Markdown. Every number in it is from these files, and the last two must be of the same file of
@@ -6,6 +6,7 @@ weights: the text says what the numbers are, not what they come to.
 """
 
 import textwrap
+from argparse import ArgumentParser
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,17 @@ Content = Mapping[str, Any]
 _LEVELS = (*(level.value for level in Hardness), "")
 _WIDTH = 120
 _MADE_BY = {"sql-pack": "benchmarks/pack_loss.py", "sql-acceptance": "dtfixup sql acceptance"}
+
+
+def main() -> None:
+    """Write the card of the command line's files."""
+    parser = ArgumentParser(description="Write the model card from result files.")
+    parser.add_argument("--training", type=Path, required=True, help="of the run, completed by `dtfixup sql score`")
+    parser.add_argument("--packing", type=Path, required=True, help="of benchmarks/pack_loss.py")
+    parser.add_argument("--acceptance", type=Path, required=True, help="of `dtfixup sql acceptance`")
+    parser.add_argument("--out", type=Path, default=Path("docs/results/model-card.md"))
+    options = parser.parse_args()
+    print(f"model card: {write_card(options.training, options.packing, options.acceptance, options.out)}")
 
 
 def write_card(training: str | Path, packing: str | Path, acceptance: str | Path, out: str | Path) -> Path:
@@ -65,7 +77,7 @@ The model that `dtfixup sql ask` uses where none is named: a question and a sche
 {packed["metrics"]["megabytes"]:.1f} MB; the encoder's embedding tables are not in it, they come from the encoder's own
 package. SHA-256 of the file: `{config["model_sha256"]}`.
 
-This page is written by `dtfixup sql card` from the files named at its end."""
+This page is written by `python -m tools.release.model_card` from the files named at its end."""
 
 
 def _use() -> str:
@@ -248,3 +260,7 @@ def _read(path: str | Path, needed: Sequence[str], name: str | None = None) -> d
     if missing := [key for key in needed if key not in content]:
         raise DataError(f"{path} lacks {', '.join(missing)}: make it again")
     return content
+
+
+if __name__ == "__main__":
+    main()

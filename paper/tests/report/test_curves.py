@@ -8,6 +8,7 @@ from typing import Any
 
 import matplotlib.figure
 import pytest
+from dtfixup.cli.results import curves as curves_verb
 from dtfixup_paper.report.curves import (
     DepthLine,
     bands_of,
@@ -21,7 +22,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib import image
 
-from dtfixup.cli.results import curves as curves_verb
 from dtfixup.errors import DataError
 from dtfixup.sql.model.config import minilm
 from dtfixup.training.config import changed, to_json

@@ -1,48 +1,32 @@
-"""The verb `dtfixup sql ask`: a question in, SQL and rows out; without a question, a prompt.
+"""The verbs that ask: `dtfixup ask`, `dtfixup link` and `dtfixup demo`.
 
-The query and its rows go to standard output, everything else to standard error. Exit codes are those of `ExitCode`.
+The query and its rows go to standard output, everything else to standard error.
 """
 
-import json as json_text
 import os
 import sys
-from contextlib import suppress
-from dataclasses import dataclass
-from enum import IntEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Annotated
 
 from rich.console import Console
-from rich.markup import escape
+from tyro.conf import Positional, arg
 
-from dtfixup.errors import ConfigError, DtFixupError, GuardError
-
-if TYPE_CHECKING:
-    from dtfixup.sql.ask.opened import OpenedDatabase
-    from dtfixup.sql.ask.parser import Answer, TextToSql
-    from dtfixup.sql.execution.guard import Rows
+from dtfixup.cli.options import locate, question_and_database
+from dtfixup.cli.session import AskOptions, ExitCode, Session, require_new, show_error
+from dtfixup.errors import ConfigError, DtFixupError
 
 _ONE_THREAD = 300
 """Columns of a schema up to which one thread is used."""
-_PROMPT = "question> "
-_HELP = (
-    r"ask in English; \r runs the last query, \2, \3, … take another one of its list instead, \s FILE saves its rows "
-    r"as CSV, \q quits"
-)
 
-
-class ExitCode(IntEnum):
-    """What a script can tell from the exit code; 2 is every command's for an error, and 130 an interrupt."""
-
-    ANSWERED = 0
-    ERROR = 2
-    UNSURE = 3
-    NO_LINK = 4
+Question = Annotated[Positional[str | None], arg(metavar="[QUESTION]")]
+Place = Annotated[Positional[str | None], arg(metavar="[DATABASE]")]
 
 
 def ask(
-    database: str,
-    question: str | None = None,
+    question: Question = None,
+    place: Place = None,
+    *,
+    database: str | None = None,
     model: Path | None = None,
     run: bool = False,
     csv: Path | None = None,
@@ -57,32 +41,34 @@ def ask(
     r"""Ask a database in English: prints SQL in its dialect, and with --run the rows.
 
     Exit code: 0 answered, 2 error, 3 the model is unsure, 4 nothing in the question links to the schema. Questions from
-    standard input: 2 if any of them, or the run of its query, ended in an error, otherwise 0.
+    standard input: 2 if one of them, or the run of its query, ended in an error, otherwise 0.
 
     Args:
-        database: SQLite file, a URL such as postgresql://user@host/name or mysql://user@host/name, or a bundled
-            database such as sample:river_ferry.
-        question: The question; `dtfixup sql ask "..."` may leave the option's name out. Without it, a prompt.
+        question: The question, in quotes; without one, a prompt.
+        place: The database: a SQLite file, a URL such as postgresql://user@host/name or mysql://user@host/name, or a
+            bundled database such as sample:river_ferry.
+        database: The database, as an option.
         model: Folder of a finished run, or a file of weights.
         run: Run the query, read-only, and show its rows.
         csv: Run the query and write its rows to this file, NULL as an empty field; at a prompt, `\s FILE` does.
-        json: Print one JSON object for each question instead.
+        json: Print JSON, one object for each question.
         explain: Also show what words were linked to, the other queries of the beam, and the tree.
-        beam: How many queries to look for.
+        beam: Queries to look for.
         rows: The most rows to show or write.
-        deadline: Seconds that the query may take.
+        deadline: Seconds that a query may run.
         names: YAML file with natural names of tables, columns and abbreviations.
         namespace: A PostgreSQL schema, or another database of a MySQL server.
     """
     try:
+        question, place = question_and_database((question, place), database)
         if csv is not None and question is None:
             raise ConfigError(r"--csv is for one question: give it, or at the prompt save rows by \s FILE")
         if csv is not None:
-            _require_new(csv)
-        session = _open(database, model, _Options(run, csv, json, explain, beam, rows, deadline), names, namespace)
+            require_new(csv)
+        session = _open(place, model, AskOptions(run, csv, json, explain, beam, rows, deadline), names, namespace)
         sys.exit(session.converse() if question is None else session.answer(question))
     except DtFixupError as error:
-        _tell_error(error, question, is_json=json)
+        show_error(error, question, is_json=json)
         sys.exit(ExitCode.ERROR)
 
 
@@ -90,7 +76,7 @@ def demo(model: Path | None = None) -> None:
     """Ask the bundled databases five questions, run the answers, and score the model on all bundled questions.
 
     Args:
-        model: Folder of a finished run, or a file of weights; the shipped model if not given.
+        model: Folder of a finished run, or a file of weights; the shipped model by default.
     """
     from dtfixup.sql.ask.demo import show_ask_demo
 
@@ -98,25 +84,44 @@ def demo(model: Path | None = None) -> None:
         sys.exit(1)
 
 
-@dataclass(frozen=True)
-class _Options:
-    run: bool
-    csv: Path | None
-    json: bool
-    explain: bool
-    beam: int
-    rows: int
-    deadline: float
+def link(
+    question: Question = None,
+    place: Place = None,
+    *,
+    database: str | None = None,
+    names: Path | None = None,
+    json: bool = False,
+) -> None:
+    """Show which words of a question name tables and columns, and which name values.
 
-    @property
-    def needs_rows(self) -> bool:
-        return self.run or self.csv is not None
+    Args:
+        question: The question, in quotes.
+        place: The database: a SQLite file, a URL such as postgresql://user@host/name, or a bundled database such as
+            sample:river_ferry.
+        database: The database, as an option.
+        names: YAML file with natural names of tables, columns and abbreviations.
+        json: Print JSON.
+    """
+    from dtfixup.sql.database.content import open_content
+    from dtfixup.sql.database.names import read_names
+    from dtfixup.sql.database.reflection import reflect
+    from dtfixup.sql.linking.inputs import describe_database, describe_question
+    from dtfixup.sql.linking.view import links_json, render
+
+    question, place = question_and_database((question, place), database)
+    if question is None:
+        raise ConfigError('give a question, in quotes: dtfixup sql link "How many?" shop.sqlite')
+    location = locate(place)
+    schema = reflect(location, names=None if names is None else read_names(names))
+    inputs = describe_question(question, describe_database(schema, open_content(schema, location)))
+    if json:
+        sys.stdout.write(links_json(question, inputs.words, inputs.links, schema) + "\n")
+    else:
+        Console().print(render(question, inputs.words, inputs.links, schema))
 
 
-def _open(
-    database: str, model: Path | None, options: _Options, names: Path | None, namespace: str | None
-) -> "_Session":
-    """The database is read before the model is loaded: a wrong path should not be told of seconds later."""
+def _open(place: str, model: Path | None, options: AskOptions, names: Path | None, namespace: str | None) -> Session:
+    """Read the database, then load the model: a wrong path is reported at once."""
     from dtfixup.sql.ask.opened import OpenedDatabase
     from dtfixup.sql.database.names import read_names
 
@@ -127,14 +132,14 @@ def _open(
             f"--names: there is no file {names}; name a YAML file with natural names "
             "(docs/start/ask.md shows one), or leave the option out"
         )
-    known = None if names is None else read_names(names)
-    opened = OpenedDatabase(database, names=known, namespace=namespace)
-    session = _Session(opened, options)
+    natural = None if names is None else read_names(names)
+    opened = OpenedDatabase(locate(place), names=natural, namespace=namespace)
+    session = Session(opened, options)
     for sentence in opened.read().left_out:
         session.note(f"left out: {sentence}")
 
-    # On a machine with other work too, threads that wait for each other by spinning take seconds for a question. The
-    # products of a common schema are too small to gain from a second one.
+    # On a busy machine, threads that wait for each other by spinning take seconds for a question. The matrices of a
+    # common schema are too small to gain from a second thread.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     import torch
 
@@ -144,210 +149,3 @@ def _open(
         torch.set_num_threads(1)
     session.parser = TextToSql.load(model)
     return session
-
-
-class _Session:
-    """A database, a model, and where answers are shown."""
-
-    parser: "TextToSql"
-
-    def __init__(self, database: "OpenedDatabase", options: _Options) -> None:
-        self._database, self._options = database, options
-        self._out, self._notes = Console(), Console(stderr=True)
-        self._answer: Answer | None = None
-        self._last: str | None = None
-
-    def answer(self, question: str) -> ExitCode:
-        """Answer one question and show everything that was asked for."""
-        answer = self.parser.ask(question, self._database, self._options.beam)
-        self._answer, self._last = answer, answer.sql
-        code = _code_of(answer)
-        if self._options.json:
-            return self._answer_json(answer, code)
-        self._show(answer)
-        if answer.sql is not None and self._options.needs_rows:
-            self._take(self._rows(answer.sql))
-        return code
-
-    def _answer_json(self, answer: "Answer", code: ExitCode) -> ExitCode:
-        from dtfixup.sql.ask.view import rows_content
-
-        content = answer.to_json()
-        if answer.sql is not None and self._options.needs_rows:
-            try:
-                rows = self._rows(answer.sql)
-                if self._options.csv is not None:
-                    self._save(rows, self._options.csv)
-                content["result"] = rows_content(rows)
-            except GuardError as error:
-                content["error"], code = str(error), ExitCode.ERROR
-        _print_json(content)
-        return code
-
-    def _show(self, answer: "Answer") -> None:
-        from dtfixup.sql.ask.answers import Verdict
-        from dtfixup.sql.ask.view import alternatives_table, remark, tree_view
-        from dtfixup.sql.linking.view import render
-
-        if self._options.explain:
-            self._out.print(render(answer.question, answer.words, answer.links, answer.schema))
-            self._out.print(alternatives_table(answer, self.parser.sure_above))
-            if answer.alternatives:
-                self._out.print(tree_view(answer.alternatives[0].tree, answer.schema))
-            seconds = answer.timing
-            self._out.print(
-                f"database {seconds.read:.3f} s, links {seconds.link:.3f} s, model {seconds.search:.3f} s, "
-                f"writing {seconds.write:.3f} s",
-                highlight=False,
-            )
-        has_list = answer.verdict is Verdict.UNSURE and len(answer.alternatives) > 1 and not self._options.explain
-        if (sentence := remark(answer, self.parser.sure_above, list_follows=has_list)) is not None:
-            self.note(f"{answer.verdict.value.replace('_', ' ')}: {sentence}")
-        if has_list:
-            self._notes.print(alternatives_table(answer, self.parser.sure_above))
-        if answer.sql is not None:
-            self._show_sql(answer.sql)
-
-    def _show_sql(self, sql: str) -> None:
-        from dtfixup.sql.ask.view import sql_view
-
-        if self._out.is_terminal:
-            self._out.print(sql_view(sql))
-        else:  # a file or a program gets the query as it is
-            sys.stdout.write(sql + "\n")
-
-    def _take(self, rows: "Rows") -> None:
-        """Show the rows, or write them where a file was named."""
-        from dtfixup.sql.ask.view import rows_table
-
-        if self._options.csv is not None:
-            self._save(rows, self._options.csv)
-        if self._options.run:
-            self._out.print(rows_table(rows))
-
-    def _save(self, rows: "Rows", file: Path) -> None:
-        from dtfixup.files import write_atomically
-        from dtfixup.sql.ask.view import rows_csv
-
-        try:
-            write_atomically(file, lambda temporary: temporary.write_text(rows_csv(rows), "utf-8", newline=""))
-        except OSError as error:
-            raise ConfigError(f"{file} cannot be written: {error.strerror}; name another file") from error
-        more = "; there are more: raise --rows" if rows.truncated else ""
-        self.note(f"{file}: {len(rows.rows):,} row{'' if len(rows.rows) == 1 else 's'}{more}")
-
-    def _rows(self, sql: str) -> "Rows":
-        from dtfixup.sql.execution.run import run_query
-
-        return run_query(self._database.location, sql, deadline=self._options.deadline, max_rows=self._options.rows)
-
-    def note(self, sentence: str) -> None:
-        from dtfixup.sql.linking.view import printable
-
-        self._notes.print(escape(printable(sentence)), highlight=False, style="yellow")
-
-    def converse(self) -> ExitCode:
-        r"""Answer questions until the end of the input or `\q`; an error or Ctrl-C ends a question, not the prompt.
-
-        A script learns from the code whether there was an error; a person has seen it.
-        """
-        with suppress(ImportError):
-            import readline  # noqa: F401, input() then has history and editing
-        is_person = sys.stdin.isatty()
-        has_failed = False
-        if is_person:
-            self.note(f"{self._database.shown}: {_HELP}")
-        while True:
-            line: str | None = None
-            try:
-                line = input(_PROMPT if is_person else "").strip()
-                if line == r"\q":
-                    break
-                if line:
-                    has_failed |= self._obey(line, is_person=is_person) is ExitCode.ERROR
-            except EOFError:
-                break
-            except KeyboardInterrupt:
-                self._notes.print()
-            except DtFixupError as error:
-                has_failed = True
-                _tell_error(error, line, is_json=self._options.json)
-        return ExitCode.ERROR if has_failed and not is_person else ExitCode.ANSWERED
-
-    def _show_question(self, question: str) -> None:
-        """A comment of SQL, by which a script tells which question the lines below it answer."""
-        from dtfixup.sql.linking.view import printable
-
-        sys.stdout.write(f"-- {printable(question)}\n")
-        sys.stdout.flush()
-
-    def _obey(self, line: str, *, is_person: bool) -> ExitCode:
-        if line == r"\r":
-            self._run_last()
-        elif line[:1] == "\\" and line[1:].isdecimal():
-            self._choose(int(line[1:]))
-        elif line.split(maxsplit=1)[0] == r"\s":
-            self._save_last(line[2:].strip())
-        elif line.startswith("\\"):
-            self.note(_HELP)
-        else:
-            if not is_person and not self._options.json:
-                self._show_question(line)
-            return self.answer(line)
-        return ExitCode.ANSWERED
-
-    def _run_last(self) -> None:
-        from dtfixup.sql.ask.view import rows_table
-
-        self._out.print(rows_table(self._rows(self._require_last())))
-
-    def _save_last(self, file: str) -> None:
-        if not file:
-            raise ConfigError(r"\s saves the rows of the last query: name a file, as in \s rows.csv")
-        _require_new(Path(file))
-        self._save(self._rows(self._require_last()), Path(file))
-
-    def _require_last(self) -> str:
-        if self._last is None:
-            raise ConfigError("there is no query to run yet: ask something first")
-        return self._last
-
-    def _choose(self, number: int) -> None:
-        """Make another query of the last answer the one that is shown and run."""
-        queries = () if self._answer is None or self._answer.sql is None else self._answer.alternatives
-        if not queries:
-            raise ConfigError("there is no query to choose yet: ask something first")
-        if not 1 <= number <= len(queries):
-            raise ConfigError(rf"the last question has {len(queries)} queries: choose from \1 to \{len(queries)}")
-        self._last = queries[number - 1].sql
-        self._show_sql(self._last)
-        if self._options.run:
-            self._run_last()
-
-
-def _require_new(file: Path) -> None:
-    """A file that is there may be the very database."""
-    if file.exists():
-        raise ConfigError(f"{file} is there already: name a file that is not, for the rows")
-
-
-def _code_of(answer: "Answer") -> ExitCode:
-    from dtfixup.sql.ask.answers import Verdict
-
-    codes = {Verdict.SURE: ExitCode.ANSWERED, Verdict.UNSURE: ExitCode.UNSURE, Verdict.NO_LINK: ExitCode.NO_LINK}
-    return codes[answer.verdict]
-
-
-def _tell_error(error: DtFixupError, question: str | None, *, is_json: bool) -> None:
-    from dtfixup.sql.linking.view import printable
-
-    if is_json:
-        _print_json({"question": question, "error": str(error)})
-    else:
-        told = Console(stderr=True)
-        told.print(f"[bold red]error[/]: {escape(printable(str(error)))}", highlight=False)
-
-
-def _print_json(content: dict[str, Any]) -> None:
-    sys.stdout.write(json_text.dumps(content, ensure_ascii=False) + "\n")
-    sys.stdout.flush()

@@ -45,7 +45,7 @@ def show_demo(config: DemoConfig, out: Path) -> list[RunResult]:
     for result in results:
         if result.alerts:
             console.print(f"watch: {result.strategy}: {len(result.alerts)} alerts, the first: {result.alerts[0]}")
-    command = f"dtfixup demo --seed {config.seed} --steps {config.steps} --layers {config.layers}"
+    command = f"dtfixup demo-train --seed {config.seed} --steps {config.steps} --layers {config.layers}"
     identity = encoder_identity("minilm")
     record = provenance("kinship-demo", command, started, seed=config.seed, encoder=identity, data_hash=data_hash(data))
     content = {**record, "config": asdict(config), "metrics": metrics(results), "runs": list(map(asdict, results))}

@@ -1,4 +1,4 @@
-"""`dtfixup demo`: 24 new layers on MiniLM, trained three ways side by side on two CPU cores.
+"""`dtfixup demo-train`: 24 new layers on MiniLM, trained three ways side by side on two CPU cores.
 
 Standard, pre-LN and DT-Fixup get the same model, data and number of steps. The baselines' learning
 rate and warm-up are tuned: each candidate trains for a quarter of the schedule, the best on held-out

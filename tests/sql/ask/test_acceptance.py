@@ -167,7 +167,7 @@ def test_a_model_is_asked_as_a_user_asks_it(
     assert found.metrics["failed_to_run"] == 0
     monkeypatch.setattr(acceptance, "open_dataset", lambda folder: dataset)
     out = tmp_path / "acceptance.json"
-    main(["sql", "acceptance", "--model", str(tiny_file), "--beam", "2", "--variants", "1", "--json", str(out)])
+    main(["sql", "acceptance", "--model", str(tiny_file), "--beam", "2", "--variants", "1", "--save", str(out)])
     assert capsys.readouterr().out.rstrip().splitlines()[-1].startswith("acceptance set, 5 questions: exact")
     result = read_json(out)
     assert result["metrics"]["questions"] == 5

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from dtfixup.cli.results import score as score_verb
 from rich.console import Console
 
-from dtfixup.cli.results import score as score_verb
 from dtfixup.errors import DataError
 from dtfixup.files import read_json
 from dtfixup.sql.database.dataset import Dataset

@@ -263,7 +263,7 @@ def test_the_verb_packs_and_says_what_was_lost(
     assert " int8, " in said
     assert "lost most, of their norm: " in said
     assert read_content(out)["sure_above"] == 0.6
-    main(["sql", "pack", *options, "--keep", "half"])
+    main(["sql", "pack", *options, "--storage", "half"])
     assert set(read_content(out)["packed"]["tensors"].values()) == {"half"}
 
 

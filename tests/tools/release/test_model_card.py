@@ -8,12 +8,11 @@ from typing import Any
 
 import pytest
 
-from dtfixup.cli.main import main
 from dtfixup.errors import DataError
 from dtfixup.sql.evaluation.failures import Failure
 from dtfixup.sql.model.config import minilm
 from dtfixup.training.config import to_json
-from tools.release.model_card import card, write_card
+from tools.release.model_card import card, main, write_card
 
 LEVELS = ("", "_easy", "_medium", "_hard", "_extra")
 
@@ -155,14 +154,15 @@ def test_another_encoder_file_is_named() -> None:
     assert "was measured, with SHA-256 `e2`" in card(training(), {**packing(), "encoder_sha256": "e2"}, acceptance())
 
 
-def test_the_verb_writes_the_same_card_again(tmp_path: Path) -> None:
+def test_the_command_writes_the_same_card_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     paths = written(tmp_path, training(), packing(), acceptance())
     options = [f"--{name}={path}" for name, path in zip(("training", "packing", "acceptance"), paths, strict=True)]
     out = tmp_path / "card.md"
-    main(["sql", "card", *options, f"--out={out}"])
+    monkeypatch.setattr("sys.argv", ["model_card", *options, f"--out={out}"])
+    main()
     first = out.read_text()
     assert first == card(training(), packing(), acceptance())
-    main(["sql", "card", *options, f"--out={out}"])
+    main()
     assert out.read_text() == first
 
 

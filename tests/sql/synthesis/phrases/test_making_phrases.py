@@ -285,7 +285,7 @@ def test_phrases_are_prepared_as_made_up_examples(dataset: Dataset, tmp_path: Pa
 
 def test_they_can_be_looked_at(dataset: Dataset, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "more.json"
-    main(["sql", "synthesise", "--data", str(dataset.folder), "--out", str(out), "--count", "20", "--phrases"])
+    main(["sql", "synthesise", "--data", str(dataset.folder), "--out", str(out), "--count", "20", "--phrase-book"])
     rows = json.loads(out.read_text())
     assert len(rows) == 20
     assert set(rows[0]) == {"db_id", "question", "query", "construct"}

@@ -1,4 +1,4 @@
-"""The verbs that work on result files of training runs: typed functions, and jsonargparse makes their options."""
+"""The verbs `dtfixup sql errors` and `dtfixup sql curves`, on result files of training runs."""
 
 from pathlib import Path
 
@@ -7,23 +7,6 @@ from rich.console import Console
 from dtfixup.errors import ConfigError
 
 _console = Console()
-
-
-def score(result: Path, beams: Path, data: Path, split: str = "dev", variants: int = 3) -> None:
-    """Add execution accuracy to the result file of a run, for the likeliest query and for the likeliest that runs.
-
-    Args:
-        result: The run's result.json, or a copy of it; it is completed.
-        beams: The run's beams.jsonl.
-        data: Folder in the layout of the Spider download.
-        split: Split that the run was evaluated on.
-        variants: How many times to compare on randomised content too: an empty result proves nothing.
-    """
-    from dtfixup.sql.database.dataset import open_dataset
-    from dtfixup.sql.evaluation.score import score_run, show_score
-
-    show_score(score_run(result, beams, open_dataset(data), split, variants=variants), _console)
-    _console.print(f"completed: {result}")
 
 
 def errors(
@@ -47,29 +30,26 @@ def errors(
         model: Folder of a finished run, or a file of weights, instead of a result; by default the shipped model.
         split: Split that the run was evaluated on, or that the model is to answer.
         beam: Hypotheses of the model's search; a result has its own.
-        variants: How many times to compare on randomised content too, so that luck does not count.
+        variants: Comparisons on randomised content, so that luck does not count.
     """
-    from dtfixup_paper.tables.spider_errors import analyse_queries, analyse_run, run_of, show_errors, write_errors
-
     from dtfixup.provenance import begin
     from dtfixup.sql.ask.parser import default_model
     from dtfixup.sql.database.dataset import open_dataset
     from dtfixup.sql.model.predictions import write_beams
+    from dtfixup_paper.tables.spider_errors import analyse_queries, analyse_run, run_of, show_errors, write_errors
 
     started, dataset = begin(), open_dataset(data)
     options = {"beams": beams.name, "data": "DIR", "out": out.name, "split": split, "variants": variants}
     if result is not None:
         if model is not None:
-            raise ConfigError(
-                "give the result of a run that wrote the queries, or a model that is to write some: one of both"
-            )
+            raise ConfigError("give either --result or --model")
         options = {"result": result.name, **options}
-        found = analyse_run(result, beams, dataset, split, variants=variants)
+        analysis = analyse_run(result, beams, dataset, split, variants=variants)
     else:
         if beams.exists():
             raise ConfigError(
-                f"{beams} is there already: give the result file of the run that wrote it with --result, or another "
-                "place for the queries of the model"
+                f"{beams} exists: give --result, the result file of the run that wrote it, or another file for "
+                "the queries of the model"
             )
         from dtfixup.sql.preparation.splits import answer_split
 
@@ -78,14 +58,14 @@ def errors(
         run = run_of(path, beam)
         _, examples, queries = answer_split(path, data, split, beam)
         _console.print(f"queries: {write_beams(beams, examples, queries)}")
-        found = analyse_queries(beams, dataset, split, run=run, variants=variants)
+        analysis = analyse_queries(beams, dataset, split, run=run, variants=variants)
     command = " ".join(f"--{name} {value}" for name, value in options.items())
-    show_errors(found, _console)
-    _console.print(f"errors: {write_errors(out, found, f'dtfixup sql errors {command}', started)}")
+    show_errors(analysis, _console)
+    _console.print(f"errors: {write_errors(out, analysis, f'dtfixup sql errors {command}', started)}")
 
 
-def curves(results: list[Path], out: Path, metric: str = "exact", title: str | None = None) -> None:
-    """Draw validation against the epoch; runs that differ by their seed alone become one line with a band.
+def curves(results: tuple[Path, ...], out: Path, metric: str = "exact", title: str | None = None) -> None:
+    """Draw validation against the epoch; runs that differ only in their seed become one line with a band.
 
     Args:
         results: Result files of training runs.
@@ -95,4 +75,4 @@ def curves(results: list[Path], out: Path, metric: str = "exact", title: str | N
     """
     from dtfixup_paper.report.curves import draw_curves
 
-    _console.print(f"picture: {draw_curves(results, out, metric=metric, title=title)}")
+    _console.print(f"picture: {draw_curves(list(results), out, metric=metric, title=title)}")
