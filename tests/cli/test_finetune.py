@@ -52,14 +52,14 @@ def test_pairs_in_a_better_model_out(
     assert "49 of 52 pairs can be used: 39 to learn from, 10 held out" in told
     faults = [
         "table that does not exist (1)",
-        "value that the question does not say (1)",
+        "value that is not in the question (1)",
         "repeats a question with another query (1)",
     ]
     assert f"left out: {', '.join(faults)}" in told
     assert f"line {len(PAIRS) + 2}: there is no table 'harbours': did you mean harbour?" in told
-    assert f"line {len(PAIRS) + 4}: the question does not say 'Atlantis'" in told
+    assert f"line {len(PAIRS) + 4}: the question does not contain 'Atlantis'" in told
     assert "10 held-out questions" in out
-    assert "not in these scores: 1 pair with a value that the question does not say" in out
+    assert "not in these scores: 1 pair with a value that is not in the question" in out
     assert f"as nothing in the database has its words: line {len(PAIRS) + 5}." in told
     assert "before" in out
     result = json.loads((tmp_path / "out" / "result.json").read_text())
@@ -121,14 +121,14 @@ def test_a_stopped_run_has_a_code(tune: Callable[..., int], monkeypatch: pytest.
 
 def test_the_flag_of_a_resumption_needs_no_value(tune: Callable[..., int], capsys: pytest.CaptureFixture[str]) -> None:
     assert tune("--model", str(tiny_run()), "--resume") == 2
-    assert "holds no run to go on with: start it without --resume" in " ".join(capsys.readouterr().err.split())
+    assert "has no run to continue: start it without --resume" in " ".join(capsys.readouterr().err.split())
 
 
 @pytest.mark.parametrize(
     ("options", "pairs", "message"),
     [
         ([], PAIRS[:3], "3 pairs can be used, and at least 20 are needed"),
-        (["--hold-out", "0.9"], None, "hold_out is a share above 0 and at most 0.5"),
+        (["--hold-out", "0.9"], None, "hold_out must be above 0 and at most 0.5"),
         (["--database", "nowhere.sqlite"], None, "nowhere.sqlite does not exist"),
         (["--model", "nowhere"], None, "nowhere does not exist"),
     ],

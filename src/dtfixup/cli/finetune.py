@@ -133,8 +133,8 @@ def _show_run(run: "FinetuneRun", opened: "Finetuning", ask_options: Sequence[st
     ):
         table.add_row(name, *("-" if value is None else f"{value:.1f}" for value in (first, second)))
     Console().print(table)
-    if count := opened.pairs.counts.get(Fault.UNSAID_VALUE):
-        kind = f"{'pair' if count == 1 else 'pairs'} with a {Fault.UNSAID_VALUE}"
+    if count := opened.pairs.counts.get(Fault.MISSING_VALUE):
+        kind = f"{'pair' if count == 1 else 'pairs'} with a {Fault.MISSING_VALUE}"
         Console().print(
             f"not in these scores: {count:,} {kind}, which no answer can have", highlight=False, soft_wrap=True
         )

@@ -85,7 +85,7 @@ def test_a_broken_row_is_told_of_in_its_place(tmp_path: Path) -> None:
         ('{"question": "What?"}', "sql is missing"),
         ('{"sql": "SELECT 1"}', "question is missing"),
         ('{"question": 3, "sql": "SELECT 1"}', "question must be text, got 3"),
-        ("[1, 2]", "it is no object with question and sql, but [1, 2]"),
+        ("[1, 2]", "it must be an object with question and sql, got [1, 2]"),
         ('{"question": "What?", ', "it is not JSON: "),
         ("[" * 100_000, "it is nested too deeply"),
     ],
@@ -101,10 +101,10 @@ def test_a_broken_line_of_json(line: str, problem: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("pairs.txt", "question,sql\n", "is of no kind that is read here: name it *.csv"),
+        ("pairs.txt", "question,sql\n", "unknown kind of file; use one of *.csv"),
         ("pairs.csv", "", "has no columns question and sql"),
-        ("pairs.csv", "frage;sql\nWas?;SELECT 1\n", "such as question,sql; it says 'frage;sql'"),
-        ("pairs.csv", "question,sql\n", "holds no pair"),
+        ("pairs.csv", "frage;sql\nWas?;SELECT 1\n", "such as question,sql; it is 'frage;sql'"),
+        ("pairs.csv", "question,sql\n", "has no pair"),
         ("pairs.csv", 'question,sql\nWhat?,"SELECT 1\n', "is not CSV: unexpected end of data, at line 2"),
         ("pairs.csv", "question,sql\nWo?,SELECT 1\nÖl?,SELECT 2\n".encode("latin-1"), "line 3 has the byte 0xd6: save"),
         ("pairs.csv", "question,sql\n".encode("utf-16"), "is UTF-16 text: save it as UTF-8"),
@@ -112,7 +112,7 @@ def test_a_broken_line_of_json(line: str, problem: str, tmp_path: Path) -> None:
         ("pairs.json", '[\n{"question": "What?" "sql": 1}]', "is not JSON: Expecting ',' delimiter at line 2"),
         ("pairs.json", "[{} {}]", "expected a comma or the end of the list at line 1, column 5"),
         ("pairs.json", "[{}", "expected a comma or the end of the list at line 1, column 4"),
-        ("pairs.json", "[]\n[]", "the list has ended, and [] follows"),
+        ("pairs.json", "[]\n[]", "after the end of the list comes []"),
         ("pairs.json", "\n[" + "[" * 100_000, "is nested too deeply, at line 2"),
     ],
 )

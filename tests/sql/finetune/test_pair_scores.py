@@ -17,7 +17,7 @@ from dtfixup.sql.database.sample import sample_folder
 from dtfixup.sql.database.schema import Schema
 from dtfixup.sql.evaluation.execution_accuracy import ExecutionVerdict, Outcome
 from dtfixup.sql.finetune import pair_scores
-from dtfixup.sql.finetune.pair_scores import PairJudge, PairScore, PairScores, counted_alike, is_exact
+from dtfixup.sql.finetune.pair_scores import PairJudge, PairScore, PairScores, is_exact, on_same_pairs
 from dtfixup.sql.finetune.pairs import UsablePair
 from dtfixup.sql.grammar.reader import SqlReader
 from tests.sql.harbour_pairs import make_harbours
@@ -37,8 +37,8 @@ def odd_schema() -> Schema:
         return reflect(file)
 
 
-class Told:
-    """A parser that says what it was told to say."""
+class Scripted:
+    """A parser with given answers."""
 
     def __init__(self, *answers: str | None) -> None:
         self._answers = iter(answers)
@@ -55,7 +55,7 @@ def pairs_of(schema: Schema, *queries: str) -> list[UsablePair]:
 
 
 def scored(database: OpenedDatabase, pairs: list[UsablePair], *answers: str | None) -> PairScores:
-    return PairJudge(database, pairs, show_progress=False).score(cast(TextToSql, Told(*answers)), "")
+    return PairJudge(database, pairs, show_progress=False).score(cast(TextToSql, Scripted(*answers)), "")
 
 
 def test_rows_and_queries_are_judged_apart(harbours: OpenedDatabase) -> None:
@@ -123,7 +123,7 @@ def test_a_query_that_fails_in_one_measurement_counts_in_neither() -> None:
     before = scores(failed, equal, failed, different, equal, lost)
     after = scores(equal, failed, failed, equal, equal, different)
     assert (before.right, after.right) == (50.0, 75.0), "of different pairs"
-    found = counted_alike(before, after)
+    found = on_same_pairs(before, after)
     assert (
         [score.right for score in found]
         == [score.execution for score in found]
@@ -145,8 +145,8 @@ def test_what_was_run_is_not_run_again(harbours: OpenedDatabase, monkeypatch: py
     monkeypatch.setattr(pair_scores, "run_supervised", counting)
     sql = "SELECT name FROM harbour"
     judge = PairJudge(harbours, pairs_of(harbours.read().schema, sql, sql), show_progress=False)
-    first = judge.score(cast(TextToSql, Told(sql, sql)), "")
-    second = judge.score(cast(TextToSql, Told(sql, "SELECT city FROM harbour")), "")
+    first = judge.score(cast(TextToSql, Scripted(sql, sql)), "")
+    second = judge.score(cast(TextToSql, Scripted(sql, "SELECT city FROM harbour")), "")
     assert counts == [1, 1]
     assert (first.execution, second.execution) == (100.0, 50.0)
 
@@ -170,8 +170,8 @@ def test_a_table_that_changes_meanwhile_is_noticed(harbours: OpenedDatabase) -> 
     sql = "SELECT name FROM harbour"
     judge = PairJudge(harbours, pairs_of(harbours.read().schema, sql), show_progress=False)
     run_script(f"sqlite:///{harbours.location}", "ALTER TABLE harbour ADD COLUMN depth REAL")
-    with pytest.raises(SchemaError, match="changed meanwhile"):
-        judge.score(cast(TextToSql, Told(sql)), "")
+    with pytest.raises(SchemaError, match="have changed: start again"):
+        judge.score(cast(TextToSql, Scripted(sql)), "")
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import signal
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from dtfixup.files import read_json
 from dtfixup.sql.ask.parser import TextToSql
 from dtfixup.sql.evaluation.execution_accuracy import ExecutionVerdict, Outcome
 from dtfixup.sql.finetune import pair_scores
-from dtfixup.sql.finetune import run as sql_finetune
+from dtfixup.sql.finetune import run as run_module
 from dtfixup.sql.finetune.run import FinetuneRun, finetune, open_finetuning
 from dtfixup.sql.finetune.task import FinetuneConfig, FinetuneTask, Keep
 from dtfixup.training.log import read_lines
@@ -27,6 +28,8 @@ from tests.sql.harbour_pairs import CONFIG, PAIRS, changed_training, make_harbou
 from tests.sql.tiny_model import tiny_model
 
 QUICK = changed_training(epochs=2, checkpoint_steps=4)
+FEW = 24
+"""Pairs that are enough for a run whose scores nobody looks at."""
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -53,6 +56,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("Which harbours are at home?", "SELECT name FROM harbour WHERE city = 'Atlantis'"),
     ]
     write_pairs(folder / "pairs.csv", [*PAIRS, *unusable])
+    write_pairs(folder / "few.csv", PAIRS[:FEW])
     return folder
 
 
@@ -65,8 +69,8 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def start(data: Path, base: Path, out: Path, config: FinetuneConfig = QUICK, **settings: Any) -> FinetuneRun | None:
-    opened = open_finetuning(data / "pairs.csv", data / "harbours.sqlite", base, config)
-    return finetune(opened, out, **settings)
+    pairs = data / ("few.csv" if config is QUICK else "pairs.csv")
+    return finetune(open_finetuning(pairs, data / "harbours.sqlite", base, config), out, **settings)
 
 
 @pytest.fixture(scope="module")
@@ -98,8 +102,8 @@ def test_held_out_questions_are_answered_better(better: tuple[FinetuneRun, Path]
 def test_before_and_after_are_shares_of_the_same_pairs(
     data: Path, base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of ten queries one runs into the deadline before, another after; one answer of the rest is right."""
-    opened = open_finetuning(data / "pairs.csv", data / "harbours.sqlite", base, QUICK)
+    """Of five queries one runs into the deadline before, another after; one answer of the rest is right."""
+    opened = open_finetuning(data / "few.csv", data / "harbours.sqlite", base, QUICK)
     first_time, second_time, right = (pair.sql for pair in opened.split.held_out[:3])
     late, ran = {(first_time, 1), (second_time, 2)}, Counter[str]()
 
@@ -113,7 +117,7 @@ def test_before_and_after_are_shares_of_the_same_pairs(
     run = finetune(opened, tmp_path / "out", keep=Keep.TUNED)
     assert run is not None
     assert ran[first_time] == ran[second_time] == 2, "the answers changed, so the queries were run again"
-    assert run.before.right == run.after.right == run.fit.last["right"] == 100 / 8
+    assert run.before.right == run.after.right == run.fit.last["right"] == pytest.approx(100 / 3)
     for row in read_lines(tmp_path / "out" / "held_out.jsonl")[:2]:
         assert row["before"]["reason"] == row["after"]["reason"] == "stopped"
 
@@ -143,7 +147,7 @@ def test_the_result_says_what_was_done(better: tuple[FinetuneRun, Path], data: P
     assert result["config"]["training"]["epochs"] == CONFIG.training.epochs
     pairs = read_json(out / "pairs.json")
     assert [row["line"] for row in pairs["left_out"]] == [len(PAIRS) + place for place in (2, 3, 4)]
-    assert pairs["left_out"][-1]["fault"] == "value that the question does not say"
+    assert pairs["left_out"][-1]["fault"] == "value that is not in the question"
     assert pairs["unlinked_lines"] == []
     assert pairs["held_out_lines"] == [score.pair.line for score in run.before.pairs]
     told = "".join(file.read_text() for file in out.glob("*.json*"))
@@ -178,7 +182,7 @@ def test_a_model_that_is_not_better_is_not_kept(data: Path, base: Path, tmp_path
 
 def test_the_tuned_model_is_kept_where_that_is_asked_for(quick: Path, data: Path, base: Path) -> None:
     assert not (quick / "tuned.safetensors").exists()
-    first, again = (open_finetuning(data / "pairs.csv", data / "harbours.sqlite", model) for model in (base, quick))
+    first, again = (open_finetuning(data / "few.csv", data / "harbours.sqlite", model) for model in (base, quick))
     assert not first.was_tuned
     assert again.was_tuned
 
@@ -232,19 +236,17 @@ def test_a_run_that_is_asked_to_stop_saves_and_goes_on(data: Path, base: Path, q
     assert same_model(out, quick)
 
 
-@pytest.mark.parametrize("place", ["save_weights", "_write_held_out", "finish_run", "_drop_checkpoints"])
-def test_a_kill_between_the_last_files(place: str, data: Path, base: Path, quick: Path, tmp_path: Path) -> None:
+def test_a_kill_between_the_last_files(data: Path, base: Path, quick: Path, tmp_path: Path) -> None:
+    """Killed before the weights, the held-out answers and the result, and when all is written; resumed each time."""
     out = tmp_path / "out"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sql_finetune, place, die)
-        with pytest.raises(Kill):
-            start(data, base, out, keep=Keep.TUNED)
-    if place == "_drop_checkpoints":
-        assert (out / "result.json").exists(), "all is there; only room is lost"
-        assert same_model(out, quick)
-        return
-    assert not (out / "result.json").exists()
-    assert start(data, base, out, keep=Keep.TUNED, resume=True) is not None
+    places = {"save_weights": die, "write_atomically": die, "finish_run": die, "shutil": SimpleNamespace(rmtree=die)}
+    for name, end in places.items():
+        assert not (out / "result.json").exists()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(run_module, name, end)
+            with pytest.raises(Kill):
+                start(data, base, out, keep=Keep.TUNED, resume=out.exists())
+    assert (out / "result.json").exists(), "all is there; only room is lost"
     assert same_model(out, quick)
 
 
@@ -254,7 +256,7 @@ def test_other_pairs_or_another_model_are_no_resumption(data: Path, base: Path, 
         kill_after(6, patch, die)
         with pytest.raises(Kill):
             start(data, base, out)
-    fewer = write_pairs(tmp_path / "fewer.csv", PAIRS[:-1])
+    fewer = write_pairs(tmp_path / "fewer.csv", PAIRS[: FEW - 1])
     with pytest.raises(CheckpointError, match=r"finetune\.pairs was"):
         finetune(open_finetuning(fewer, data / "harbours.sqlite", base, QUICK), out, resume=True)
     (other := tmp_path / "other").mkdir()
@@ -268,10 +270,10 @@ def test_other_pairs_or_another_model_are_no_resumption(data: Path, base: Path, 
 
 def test_what_is_there_is_never_lost(data: Path, base: Path, quick: Path, tmp_path: Path) -> None:
     for resume in (False, True):
-        with pytest.raises(CheckpointError, match="holds a run that has finished"):
+        with pytest.raises(CheckpointError, match="holds a finished run"):
             start(data, base, quick, resume=resume)
     own = Path(shutil.copytree(base, tmp_path / "own"))
-    with pytest.raises(ConfigError, match="holds the model that the run begins with"):
+    with pytest.raises(ConfigError, match="holds the model that the run starts from"):
         start(data, own, own)
     with pytest.raises(CheckpointError, match="holds a model: choose another folder"):
         start(data, base, own)
@@ -297,7 +299,7 @@ def test_questions_that_the_model_cannot_read_are_listed(data: Path, base: Path,
     lines += [{"question": question, "sql": query} for question, query in PAIRS]
     (path := tmp_path / "pairs.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     reasons = {pair.line: pair.reason for pair in open_finetuning(path, data / "harbours.sqlite", base).pairs.unusable}
-    assert "characters, and 2,000 are read" in reasons[1]
-    assert "subwords, and the model reads 256" in reasons[2]
+    assert "characters; the limit is 2,000" in reasons[1]
+    assert "subwords; the limit is 256" in reasons[2]
     assert "half a surrogate pair" in reasons[5]
     assert not set(reasons) - {1, 2, 3, 4, 5}

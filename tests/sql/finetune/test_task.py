@@ -175,7 +175,7 @@ def test_a_database_on_a_server_gives_the_same_dataset(
         Dialect.MARIADB: lambda sql: sql.replace("harbour", "`harbour`").replace("city", "`city`"),
     }[served.dialect]
     given = [GivenPair(line, question, dressed(sql)) for line, (question, sql) in enumerate(PAIRS, start=2)]
-    checked = check_pairs(given, served.schema, served.dialect, problem_with=lambda _: None)
+    checked = check_pairs(given, served.read().schema, served.dialect, problem_with=lambda _: None)
     assert checked.unusable == ()
     split = split_pairs(checked, 0.2, 1)
     made = prepare_pairs(split, served, tokenizer)

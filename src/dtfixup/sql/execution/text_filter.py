@@ -31,7 +31,8 @@ def check_statement(sql: str, dialect: Dialect) -> None:
     try:
         trees = [tree for tree in sqlglot.parse(sql, read=dialect.value) if tree is not None]
     except SqlglotError as error:
-        raise RefusedError(f"refused: the statement cannot be read: {str(error).splitlines()[0]}") from None
+        reason = _TOKEN.sub(r"'\1'", str(error).splitlines()[0])
+        raise RefusedError(f"refused: the statement cannot be read: {reason}") from None
     except RecursionError:
         raise RefusedError("refused: the statement is nested too deeply") from None
     if len(trees) != 1:
@@ -89,6 +90,7 @@ def _lexemes(comment: str, text: str) -> re.Pattern[str]:
     )
 
 
+_TOKEN = re.compile(r"<Token token_type: .*?, text: (.*?), line: .*?>")  # in sqlglot's messages
 _LEXEMES = {
     Dialect.SQLITE: _lexemes(r"--[^\n]*", r"[^']"),
     Dialect.POSTGRESQL: _lexemes(r"--[^\n]*", r"[^']"),

@@ -1,1 +1,1 @@
-"""Training on a user's own pairs of question and SQL."""
+"""Fine-tuning on a user's own question/SQL pairs."""

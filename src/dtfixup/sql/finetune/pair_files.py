@@ -1,7 +1,7 @@
-"""A user's file of question/SQL pairs → rows, each with the line it begins at.
+"""A user's file of question/SQL pairs → rows with their line numbers.
 
-In: CSV (separated by commas, semicolons or tabs), JSON or JSON lines. Out: `GivenPair`s in the order of the file. What
-is wrong with a single row is told in its place, for `pairs.py` to list; what is wrong with the file is an error.
+In: CSV (separated by commas, semicolons or tabs), JSON or JSON lines. Out: `GivenPair`s in the order of the file. A
+faulty row keeps its problem, for `pairs.py` to list; a faulty file is an error.
 """
 
 import csv
@@ -18,22 +18,22 @@ from dtfixup.errors import DataError
 QUESTION_NAMES = ("question",)
 SQL_NAMES = ("sql", "query")
 _SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}
-_SHOWN = 60
+_MOST_QUOTED = 60
 _BLANKS = re.compile(r"[ \t\n\r]*")
-_OTHER_MARKS = {b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}
+_OTHER_ENCODINGS = {b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}
 
 
 @dataclass(frozen=True, slots=True)
 class GivenPair:
-    """A row as the file has it."""
+    """One row of the file."""
 
     line: int
-    """Where it begins, from 1."""
+    """Line where the row begins, from 1."""
     question: str
     sql: str
-    """In the database's dialect."""
+    """The query, in the database's dialect."""
     problem: str | None = None
-    """Why the row has no two texts; they are empty then."""
+    """Why the row has no question and query, which are empty then."""
 
 
 def read_pair_file(path: str | Path) -> list[GivenPair]:
@@ -41,15 +41,15 @@ def read_pair_file(path: str | Path) -> list[GivenPair]:
 
     Args:
         path: CSV whose first line names the columns, a JSON list of objects, or JSON lines of objects. The question is
-            in `question`, the query in `sql` or `query`; other columns are left alone.
+            in `question`, the query in `sql` or `query`; other columns are ignored.
     """
     path = Path(path)
     readers = {".csv": _csv_rows, ".tsv": _csv_rows, ".json": _json_rows, ".jsonl": _json_lines}
     if path.suffix.lower() not in readers:
-        raise DataError(f"{path} is of no kind that is read here: name it {', '.join(f'*{kind}' for kind in readers)}")
+        raise DataError(f"{path}: unknown kind of file; use one of {', '.join(f'*{suffix}' for suffix in readers)}")
     rows = list(readers[path.suffix.lower()](_read_text(path), path))
     if not rows:
-        raise DataError(f"{path} holds no pair: give a question and its SQL query in each row")
+        raise DataError(f"{path} has no pair: every row needs a question and its SQL query")
     return rows
 
 
@@ -58,10 +58,10 @@ def _read_text(path: Path) -> str:
         content = path.read_bytes()
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror}") from None
-    if kind := _OTHER_MARKS.get(content[:2]):
-        raise DataError(f"{path} is {kind} text: save it as UTF-8 (in a spreadsheet, 'CSV UTF-8')")
+    if encoding := _OTHER_ENCODINGS.get(content[:2]):
+        raise DataError(f"{path} is {encoding} text: save it as UTF-8 (in a spreadsheet, 'CSV UTF-8')")
     try:
-        return content.decode("utf-8-sig")  # spreadsheets write a mark before the first line
+        return content.decode("utf-8-sig")  # spreadsheets write a byte order mark
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise DataError(
@@ -98,7 +98,7 @@ def _csv_pair(
 
 
 def _heading(text: str, path: Path) -> tuple[str, list[str], tuple[int, int]]:
-    """What separates the columns, whatever makes the first line name both; their names; where the two are."""
+    """The separator with which the first line names both columns; all column names; the positions of the two."""
     first = text.partition("\n")[0].rstrip("\r")
     for separator in _SEPARATORS:
         heading = next(csv.reader([first], delimiter=separator), [])
@@ -107,16 +107,16 @@ def _heading(text: str, path: Path) -> tuple[str, list[str], tuple[int, int]]:
         if question and sql:
             return separator, heading, (names.index(question[0]), names.index(sql[0]))
     raise DataError(
-        f"{path} has no columns question and sql: its first line must name them, such as question,sql; it says "
-        f"{_shown(first.strip())!r}"
+        f"{path} has no columns question and sql: its first line must name them, such as question,sql; it is "
+        f"{_shortened(first.strip())!r}"
     )
 
 
 def _json_rows(text: str, path: Path) -> Iterator[GivenPair]:
-    """The objects of a list; read one by one, because the standard reader does not say at which line each begins."""
+    """The objects of a list, one by one: the standard parser does not say on which line an object begins."""
     decoder, place = json.JSONDecoder(), _after_blanks(text, 0)
     if text[place : place + 1] != "[":
-        raise DataError(f"{path} must be a JSON list of objects with question and sql, got {_shown(text[place:])}")
+        raise DataError(f"{path} must be a JSON list of objects with question and sql, got {_shortened(text[place:])}")
     place = _after_blanks(text, place + 1)
     line, counted = 1, 0
     try:
@@ -130,7 +130,7 @@ def _json_rows(text: str, path: Path) -> Iterator[GivenPair]:
             elif text[place : place + 1] != "]":
                 raise json.JSONDecodeError("expected a comma or the end of the list", text, place)
         if rest := text[_after_blanks(text, place + 1) :]:
-            raise json.JSONDecodeError(f"the list has ended, and {_shown(rest)} follows", text, place)
+            raise json.JSONDecodeError(f"after the end of the list comes {_shortened(rest)}", text, place)
     except json.JSONDecodeError as error:
         raise DataError(f"{path} is not JSON: {error.msg} at line {error.lineno}, column {error.colno}") from None
     except RecursionError:
@@ -140,13 +140,13 @@ def _json_rows(text: str, path: Path) -> Iterator[GivenPair]:
 
 
 def _after_blanks(text: str, place: int) -> int:
-    found = _BLANKS.match(text, place)
-    assert found is not None  # nothing is blank too
-    return found.end()
+    blanks = _BLANKS.match(text, place)
+    assert blanks is not None  # it matches the empty text
+    return blanks.end()
 
 
 def _json_lines(text: str, path: Path) -> Iterator[GivenPair]:
-    for number, line in enumerate(text.split("\n"), start=1):  # texts may hold other line ends
+    for number, line in enumerate(text.split("\n"), start=1):  # strings may contain other line ends
         if not line.strip():
             continue
         try:
@@ -159,16 +159,16 @@ def _json_lines(text: str, path: Path) -> Iterator[GivenPair]:
 
 def _json_pair(row: Any, line: int) -> GivenPair:
     if not isinstance(row, Mapping):
-        return GivenPair(line, "", "", f"it is no object with question and sql, but {_shown(json.dumps(row))}")
+        return GivenPair(line, "", "", f"it must be an object with question and sql, got {_shortened(json.dumps(row))}")
     texts = []
     for wanted in (QUESTION_NAMES, SQL_NAMES):
         value = next((row[name] for name in wanted if name in row), None)
         if not isinstance(value, str):
-            said = "is missing" if value is None else f"must be text, got {_shown(json.dumps(value))}"
-            return GivenPair(line, "", "", f"{wanted[0]} {said}")
+            fault = "is missing" if value is None else f"must be text, got {_shortened(json.dumps(value))}"
+            return GivenPair(line, "", "", f"{wanted[0]} {fault}")
         texts.append(value)
     return GivenPair(line, *texts)
 
 
-def _shown(text: str) -> str:
-    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
+def _shortened(text: str) -> str:
+    return text if len(text) <= _MOST_QUOTED else f"{text[: _MOST_QUOTED - 3]}..."

@@ -1,8 +1,8 @@
-"""A user's question/SQL pairs over a live database: which can be learnt from, and why not the others.
+"""Check a user's question/SQL pairs against a database, and split them.
 
-In: the rows of a file (`pair_files.py`) and the database as it was read. Out: `Pairs`: usable ones with their query in
-the grammar's terms, the others with line and reason; and a share of them to be held out. Two pairs that ask for the
-same query are on the same side, so that no held-out query was learnt with other words.
+In: the rows of a file (`pair_files.py`) and the database's schema. Out: `Pairs`: usable pairs with their query in the
+grammar's terms, unusable ones with line and reason; and the split into training and held-out pairs. Pairs with the same
+query are on the same side of the split, so that no held-out query is learnt in other words.
 """
 
 import difflib
@@ -23,6 +23,7 @@ from dtfixup.sql.database.location import Dialect
 from dtfixup.sql.database.schema import Schema
 from dtfixup.sql.dialects.plain import plain_query
 from dtfixup.sql.finetune.pair_files import GivenPair
+from dtfixup.sql.finetune.quoting import quote_as_typed
 from dtfixup.sql.grammar.reader import SqlReader
 from dtfixup.sql.grammar.tree import Node, literals
 from dtfixup.sql.grammar.writer import SqlWriter
@@ -30,10 +31,10 @@ from dtfixup.sql.linking.inputs import DatabaseInputs, describe_question
 from dtfixup.sql.preparation.prepare import value_index
 
 LEAST_PAIRS = 20
-"""Fewer teach nothing that could be measured."""
+"""Fewer pairs teach nothing that can be measured."""
 LEAST_HELD_OUT = 4
 _CLOSE_NAMES = 0.6
-_LISTED = 5
+_MOST_LISTED = 5
 
 
 class Fault(StrEnum):
@@ -44,28 +45,28 @@ class Fault(StrEnum):
     QUESTION = "question that cannot be read"
     REFUSED = "not one query that only reads"
     UNKNOWN_TABLE = "table that does not exist"
-    UNSAYABLE = "query that the grammar cannot say"
-    UNSAID_VALUE = "value that the question does not say"
+    UNSAYABLE = "query outside the grammar"
+    MISSING_VALUE = "value that is not in the question"
     REPEATED = "repeats an earlier pair"
     CONTRADICTING = "repeats a question with another query"
 
 
 @dataclass(frozen=True, slots=True)
 class UsablePair:
-    """A pair to learn from or to be measured on."""
+    """A pair to learn from or to measure on."""
 
     line: int
     question: str
     sql: str
-    """As the user wrote it."""
+    """The query as the user wrote it."""
     query: str
-    """The same in SQLite's dialect, as the grammar says it."""
+    """The query in SQLite's dialect, as the grammar writes it."""
     tree: Node
 
 
 @dataclass(frozen=True, slots=True)
 class UnusablePair:
-    """A pair that is left out."""
+    """A pair that is left out, and why."""
 
     line: int
     fault: Fault
@@ -79,12 +80,12 @@ class Pairs:
     usable: tuple[UsablePair, ...]
     unusable: tuple[UnusablePair, ...]
     unlinked: tuple[UsablePair, ...] = ()
-    """Usable ones whose question names nothing in the database, so that `sql ask` answers it with no_link: they teach
-    others of their kind, and are wrong where they are held out."""
+    """Usable pairs whose question names nothing in the database. `sql ask` answers them with no_link, so a held-out one
+    counts as wrong."""
 
     @property
     def counts(self) -> dict[Fault, int]:
-        """How many pairs have each fault, without faults that none has."""
+        """Number of pairs by fault."""
         counted = Counter(pair.fault for pair in self.unusable)
         return {fault: counted[fault] for fault in Fault if counted[fault]}
 
@@ -96,7 +97,7 @@ class Pairs:
 
 @dataclass(frozen=True)
 class SplitPairs:
-    """Pairs to learn from, and pairs to be measured on."""
+    """Pairs to learn from, and pairs to measure on."""
 
     train: tuple[UsablePair, ...]
     held_out: tuple[UsablePair, ...]
@@ -105,55 +106,55 @@ class SplitPairs:
 def check_pairs(
     given: Sequence[GivenPair], schema: Schema, dialect: Dialect, *, problem_with: Callable[[str], str | None]
 ) -> Pairs:
-    """Sort out what can be used.
+    """Separate usable pairs from unusable ones.
 
     Args:
         given: the rows of a file.
-        schema: of the database that the queries are about.
-        dialect: that they are written in.
-        problem_with: why the model cannot read a question, or None.
+        schema: of the database.
+        dialect: of the queries.
+        problem_with: returns why the model cannot read a question, or None.
     """
     checker = _Checker(schema, dialect)
     usable: list[UsablePair] = []
     unusable: list[UnusablePair] = []
     asked: dict[str, UsablePair] = {}
     for row in given:
-        found = checker.check(row, problem_with)
-        if isinstance(found, UsablePair):
-            words = " ".join(found.question.lower().split())
-            first = asked.setdefault(words, found)
-            if first is not found:
-                found = _repetition(found, first)
-        if isinstance(found, UsablePair):
-            usable.append(found)
+        pair = checker.check(row, problem_with)
+        if isinstance(pair, UsablePair):
+            words = " ".join(pair.question.lower().split())
+            first = asked.setdefault(words, pair)
+            if first is not pair:
+                pair = _repetition(pair, first)
+        if isinstance(pair, UsablePair):
+            usable.append(pair)
         else:
-            unusable.append(found)
+            unusable.append(pair)
     return Pairs(tuple(usable), tuple(unusable))
 
 
 def _repetition(pair: UsablePair, first: UsablePair) -> UnusablePair:
     if first.query == pair.query:
         return UnusablePair(pair.line, Fault.REPEATED, f"line {first.line} has the same question and query")
-    reason = f"line {first.line} asks the same question and has another query: keep the one that is meant"
+    reason = f"line {first.line} has the same question with another query: keep the one you mean"
     return UnusablePair(pair.line, Fault.CONTRADICTING, reason)
 
 
 def link_pairs(pairs: Pairs, database: DatabaseInputs) -> Pairs:
-    """The pairs without those whose query has a value that no answer could have; and which questions name nothing.
+    """Leave out pairs whose query has a value that is not in the question, and list questions that name nothing.
 
-    An answer takes its values from the question's candidates. To learn the rest of a query whose value is not among
-    them would teach to compare the right column with a wrong value, and to be sure of it.
+    An answer takes its values from the question's candidates. A query with another value would teach the model to
+    compare the right column with a wrong value, and to be sure of it.
     """
     usable: list[UsablePair] = []
     unlinked: list[UsablePair] = []
     unusable = list(pairs.unusable)
     for pair in pairs.usable:
         asked = describe_question(pair.question, database)
-        unsaid = [literal.text for literal in literals(pair.tree) if value_index(literal, asked.candidates) < 0]
-        if unsaid:
-            told = _some([reprlib.repr(text) for text in dict.fromkeys(unsaid)])
-            reason = f"the question does not say {told}: say it, or give the column the question's word by --names"
-            unusable.append(UnusablePair(pair.line, Fault.UNSAID_VALUE, reason))
+        missing = [literal.text for literal in literals(pair.tree) if value_index(literal, asked.candidates) < 0]
+        if missing:
+            values = _some([reprlib.repr(text) for text in dict.fromkeys(missing)])
+            reason = f"the question does not contain {values}: add it, or rename the column by --names"
+            unusable.append(UnusablePair(pair.line, Fault.MISSING_VALUE, reason))
             continue
         usable.append(pair)
         if not is_linked(asked.words, asked.links, database.schema):
@@ -179,7 +180,7 @@ class _Checker:
         if not question or not sql:
             return fault(Fault.EMPTY, f"its {'sql' if question else 'question'} is empty")
         if not _is_text(sql):
-            return fault(Fault.MALFORMED, "its sql is not text: it has half a surrogate pair")
+            return fault(Fault.MALFORMED, "its sql has half a surrogate pair")
         if (problem := problem_with(question)) is not None:
             return fault(Fault.QUESTION, problem)
         try:
@@ -191,10 +192,11 @@ class _Checker:
         except RefusedError as error:
             return fault(Fault.REFUSED, str(error).removeprefix("refused: "))
         except (SqlError, SchemaError) as error:
-            return fault(Fault.UNSAYABLE, str(error).removesuffix(f": {sql}").removesuffix(f": {plain}"))
+            reason = str(error).removesuffix(f": {sql}").removesuffix(f": {plain}")
+            return fault(Fault.UNSAYABLE, quote_as_typed(reason, sql, self._dialect))
 
     def _missing_table(self, sql: str) -> str | None:
-        """A sentence about the first table that the database does not have."""
+        """The error for the first table that is not in the database."""
         tree = sqlglot.parse_one(sql, read=self._dialect.value)
         own = {alias.alias_or_name.lower() for alias in tree.find_all(exp.CTE)}
         for table in tree.find_all(exp.Table):
@@ -203,7 +205,7 @@ class _Checker:
             names = [table.name for table in self._schema.tables]
             lower = {name.lower(): name for name in names}
             close = difflib.get_close_matches(table.name.lower(), lower, n=1, cutoff=_CLOSE_NAMES)
-            advice = f"did you mean {lower[close[0]]}?" if close else f"there are {_some(names)}"
+            advice = f"did you mean {lower[close[0]]}?" if close else f"the tables are {_some(names)}"
             return f"there is no table {table.name!r}: {advice}"
         return None
 
@@ -219,22 +221,22 @@ def _is_text(text: str) -> bool:
 def split_pairs(pairs: Pairs, share: float, seed: int) -> SplitPairs:
     """Hold out a share of the usable pairs, by their queries.
 
-    A query's place in the order follows from the seed and its text alone: where pairs are added to a file later, most
-    of those that were held out are so again.
+    The order of the queries depends on the seed and their text alone, so that most held-out pairs stay held out when
+    pairs are added to the file.
     """
     if not 0 < share < 1:
-        raise DataError(f"the share to hold out lies between 0 and 1, such as 0.2; got {share:g}")
+        raise DataError(f"the share to hold out must be between 0 and 1, such as 0.2; got {share:g}")
     count = len(pairs.usable)
     if count < LEAST_PAIRS:
         raise DataError(
-            f"{count} pairs can be used, and at least {LEAST_PAIRS} are needed: write more{_or_mend(pairs.unusable)}"
+            f"{count} pairs can be used, and at least {LEAST_PAIRS} are needed: add pairs{_or_correct(pairs.unusable)}"
         )
     sizes = Counter(pair.query for pair in pairs.usable)
     wanted = min(max(LEAST_HELD_OUT, round(share * count)), count // 2)
     order = sorted(sizes, key=lambda query: hashlib.sha256(f"{seed} {query}".encode()).digest())
     held: set[str] = set()
     taken = 0
-    for most in (min(wanted * 3 // 2, count // 2), count // 2):  # a query that many pairs ask for is rather learnt
+    for most in (min(wanted * 3 // 2, count // 2), count // 2):  # prefer to learn a query that many pairs have
         for query in order:
             if query not in held and taken < wanted and taken + sizes[query] <= most:
                 held.add(query)
@@ -245,20 +247,20 @@ def split_pairs(pairs: Pairs, share: float, seed: int) -> SplitPairs:
     held_out = tuple(pair for pair in pairs.usable if pair.query in held)
     if len(held_out) < LEAST_HELD_OUT:
         raise DataError(
-            f"the {count} pairs have {len(sizes)} different queries, which cannot be shared out between learning and "
-            "measuring: add pairs with other queries"
+            f"the {count} pairs have {len(sizes)} different queries, too few to learn from some and measure on others: "
+            "add pairs with other queries"
         )
     return SplitPairs(train, held_out)
 
 
-def _or_mend(unusable: Sequence[UnusablePair]) -> str:
+def _or_correct(unusable: Sequence[UnusablePair]) -> str:
     if not unusable:
         return ""
-    told = "; ".join(f"line {pair.line}: {pair.reason}" for pair in unusable[:_LISTED])
-    more = len(unusable) - _LISTED
-    return f", or mend those that cannot ({told}{f'; and {more} more' if more > 0 else ''})"
+    listed = "; ".join(f"line {pair.line}: {pair.reason}" for pair in unusable[:_MOST_LISTED])
+    more = len(unusable) - _MOST_LISTED
+    return f", or correct the others ({listed}{f'; and {more} more' if more > 0 else ''})"
 
 
 def _some(names: Sequence[str]) -> str:
-    more = len(names) - _LISTED
-    return ", ".join(names[:_LISTED]) + (f" and {more} more" if more > 0 else "")
+    more = len(names) - _MOST_LISTED
+    return ", ".join(names[:_MOST_LISTED]) + (f" and {more} more" if more > 0 else "")

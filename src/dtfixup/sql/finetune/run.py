@@ -1,9 +1,9 @@
-"""One fine-tuning run: a user's pairs and a trained model in, a model that was measured before and after out.
+"""One fine-tuning run: fine-tune a model on a user's pairs, and measure it before and after.
 
-In: a file of question/SQL pairs, the live database they are about, a model. Out, in a folder: `last.safetensors`, the
-model to use; `held_out.jsonl`, every held-out question with the answers before and after; `pairs.json`, which pairs
-could not be used and which were held out; `result.json`, which is written last and marks the run as finished; and the
-engine's logs in `training`. Until then, `training` also holds checkpoints, from which a run that was stopped goes on.
+In: a file of question/SQL pairs, their database, a model. Out, in a folder: `last.safetensors`, the model for use;
+`held_out.jsonl`, every held-out question with the answers before and after; `pairs.json`, the pairs that were left out
+or held out; `result.json`, which is written last and marks the run as finished; and the engine's logs in `training`.
+Until then, `training` also holds the checkpoints from which a stopped run continues.
 """
 
 import json
@@ -24,7 +24,7 @@ from dtfixup.sql.ask.opened import OpenedDatabase
 from dtfixup.sql.ask.parser import MOST_CHARACTERS, TextToSql, default_model
 from dtfixup.sql.database.location import DatabaseLike
 from dtfixup.sql.finetune.pair_files import read_pair_file
-from dtfixup.sql.finetune.pair_scores import PairJudge, PairScores, counted_alike
+from dtfixup.sql.finetune.pair_scores import PairJudge, PairScores, on_same_pairs
 from dtfixup.sql.finetune.pairs import Fault, Pairs, SplitPairs, check_pairs, link_pairs, split_pairs
 from dtfixup.sql.finetune.task import (
     TUNING,
@@ -45,20 +45,20 @@ from dtfixup.weights.trained import LAST, weights_file
 
 TRAINING, TUNED = "training", "tuned.safetensors"
 HELD_OUT_FILE, PAIRS_FILE = "held_out.jsonl", "pairs.json"
-_CARRIED = ("sure_above",)
-"""What a model's file says of its use, which holds for the tuned one too."""
+_COPIED = ("sure_above",)
+"""Keys of a model's file that describe its use, copied to the tuned model."""
 
 
 @dataclass(frozen=True)
 class Finetuning:
-    """Everything that a run needs, read and checked."""
+    """The inputs of a run, read and checked."""
 
     config: FinetuneConfig
     database: OpenedDatabase
     weights: Path
-    """The file of the model to go on from."""
+    """File of the model to start from."""
     parser: TextToSql
-    """Of that model."""
+    """The parser with that model."""
     pairs: Pairs
     split: SplitPairs
     prepared: Prepared
@@ -70,19 +70,19 @@ class Finetuning:
 
     @property
     def was_tuned(self) -> bool:
-        """Whether the model comes from such a run itself."""
+        """Whether the model comes from a fine-tuning run itself."""
         return TUNING in self.trained.content["fingerprint"]
 
 
 @dataclass(frozen=True)
 class FinetuneRun:
-    """What a run came to."""
+    """The outcome of a run."""
 
     fit: FitResult
     before: PairScores
     after: PairScores
     kept_tuned: bool
-    """Whether the model to use is the tuned one; otherwise it is the one that the run began with."""
+    """Whether the model for use is the tuned one, or the one that the run started from."""
     metrics: Mapping[str, float]
 
     @property
@@ -96,17 +96,17 @@ def open_finetuning(
     model: str | Path | None = None,
     config: FinetuneConfig | None = None,
 ) -> Finetuning:
-    """Read pairs, database and model, and check them against each other; nothing is written.
+    """Read pairs, database and model, and check them against each other. Writes nothing.
 
     Args:
         pairs: CSV, JSON or JSON lines with `question` and `sql`; the queries are in the database's dialect.
         database: what `open_database` takes or returned.
-        model: folder of a finished run, or a file of weights; the shipped model by default.
-        config: settings.
+        model: folder of a finished run, or file of weights; the shipped model by default.
+        config: `FinetuneConfig()` by default.
     """
     given = read_pair_file(pairs)
     opened = database if isinstance(database, OpenedDatabase) else OpenedDatabase(database)
-    schema = opened.read().schema  # a database that cannot be read is told of before the model is loaded
+    schema = opened.read().schema  # before the model is loaded, so that an error comes early
     weights = weights_file(default_model() if model is None else model)
     fabric = launch()
     parser = TextToSql.load(weights, fabric.device)
@@ -136,17 +136,17 @@ def finetune(
     resume: bool = False,
     console: Console | None = None,
 ) -> FinetuneRun | None:
-    """Measure, train, measure again, and leave the model to use in the folder; None if the run was stopped.
+    """Measure, train, measure again, and leave the model for use in the folder; returns None if the run was stopped.
 
     Args:
         opened: from `open_finetuning`; its model is trained in place.
-        folder: where everything goes; one that holds a model is never written to.
+        folder: for all files; a folder that holds a model is an error.
         keep: which model to leave for use.
-        deadline: seconds that a query may take when answers are run.
-        name: of the result.
-        command: that made it.
-        resume: go on with the run in the folder.
-        console: where progress is shown; the error stream by default.
+        deadline: seconds that a query may run.
+        name: name in the result file.
+        command: command in the result file.
+        resume: continue the run in the folder.
+        console: shows the progress; the error stream by default.
     """
     started, folder = begin(), Path(folder)
     _require_free(folder, opened.weights, resume=resume)
@@ -163,7 +163,7 @@ def finetune(
 
     def evaluate() -> dict[str, float]:
         scored.append(judge.score(opened.parser, "answering held-out questions, after"))
-        return _percentages(counted_alike(before, scored[-1])[1])
+        return _percentages(on_same_pairs(before, scored[-1])[1])
 
     task = FinetuneTask(
         opened.config,
@@ -177,11 +177,11 @@ def finetune(
     done = fit(task, opened.config.training, training, fabric=opened.fabric, resume=resume, console=console)
     if not done.finished:
         return None
-    if not scored:  # the run was resumed when all was done but the last files
+    if not scored:  # the resumed run had finished training
         evaluate()
-    before, after = counted_alike(before, scored[-1])
+    before, after = on_same_pairs(before, scored[-1])
     kept_tuned = keep is Keep.TUNED or after.rank > before.rank
-    content = {**read_content(training / LAST), **_carried(opened.trained)}
+    content = {**read_content(training / LAST), **_copied(opened.trained)}
     save_weights(folder / (LAST if kept_tuned else TUNED), task.model, content, left_out=task.left_out)
     if not kept_tuned:
         write_atomically(folder / LAST, lambda temporary: shutil.copyfile(opened.weights, temporary))
@@ -190,19 +190,19 @@ def finetune(
     metrics = _metrics(opened, before, after, done, kept_tuned=kept_tuned)
     data_hash = opened.pairs.data_hash
     finish_run(folder, opened.config, done, metrics, name=name, command=command, started=started, data_hash=data_hash)
-    _drop_checkpoints(folder)
+    _delete_checkpoints(folder)
     return FinetuneRun(done, before, after, kept_tuned, metrics)
 
 
 def _require_free(folder: Path, weights: Path, *, resume: bool) -> None:
-    """Nothing that is there is lost: neither another run nor the model that this one begins with."""
+    """Refuse a folder with another run, or with the model that this run starts from."""
     if (folder / RESULT).exists():
-        raise CheckpointError(f"{folder} holds a run that has finished: choose another folder")
+        raise CheckpointError(f"{folder} holds a finished run: choose another folder")
     if folder.resolve() in weights.resolve().parents:
-        raise ConfigError(f"{folder} holds the model that the run begins with: choose another folder")
+        raise ConfigError(f"{folder} holds the model that the run starts from: choose another folder")
     checkpoints = Checkpoints(folder / TRAINING)
     if resume and not checkpoints.saved():
-        raise CheckpointError(f"{folder} holds no run to go on with: start it without --resume")
+        raise CheckpointError(f"{folder} has no run to continue: start it without --resume")
     if not resume:
         checkpoints.require_new()
         if (folder / LAST).exists():
@@ -210,27 +210,27 @@ def _require_free(folder: Path, weights: Path, *, resume: bool) -> None:
 
 
 def _question_problem(question: str, tokenizer: Tokenizer, most: int) -> str | None:
-    """Why `TextToSql.ask` would not take a question."""
+    """Why `TextToSql.ask` would refuse a question, or None."""
     if len(question) > MOST_CHARACTERS:
-        return f"it has {len(question):,} characters, and {MOST_CHARACTERS:,} are read"
+        return f"it has {len(question):,} characters; the limit is {MOST_CHARACTERS:,}"
     try:
         question.encode()
     except UnicodeEncodeError as error:
-        return f"it is not text: half a surrogate pair at character {error.start}"
+        return f"it has half a surrogate pair at character {error.start}"
     words = [word.text for word in split_words(question)]
     if not words:
         return "it has no word"
     tokens = sum(map(len, tokenizer.pieces(words)))
-    return f"it has {tokens} subwords, and the model reads {most}" if tokens > most else None
+    return f"it has {tokens} subwords; the limit is {most}" if tokens > most else None
 
 
-def _carried(trained: TrainedModel) -> dict[str, Any]:
-    return {name: trained.content[name] for name in _CARRIED if name in trained.content}
+def _copied(trained: TrainedModel) -> dict[str, Any]:
+    return {name: trained.content[name] for name in _COPIED if name in trained.content}
 
 
 def _percentages(scores: PairScores) -> dict[str, float]:
-    found = {"right": scores.right, "exact": scores.exact, "execution": scores.execution}
-    return {name: value for name, value in found.items() if value is not None}
+    shares = {"right": scores.right, "exact": scores.exact, "execution": scores.execution}
+    return {name: value for name, value in shares.items() if value is not None}
 
 
 def _metrics(
@@ -238,8 +238,8 @@ def _metrics(
 ) -> dict[str, float]:
     scores = {
         f"held_out_{name}_{when}": round(value, 4)
-        for when, found in (("before", before), ("after", after))
-        for name, value in _percentages(found).items()
+        for when, score in (("before", before), ("after", after))
+        for name, value in _percentages(score).items()
     }
     return {
         **scores,
@@ -248,7 +248,7 @@ def _metrics(
         "pairs_left_out": len(opened.pairs.unusable),
         "pairs_train": len(opened.split.train),
         "pairs_held_out": len(opened.split.held_out),
-        "pairs_with_unsaid_values": opened.pairs.counts.get(Fault.UNSAID_VALUE, 0),
+        "pairs_with_unsaid_values": opened.pairs.counts.get(Fault.MISSING_VALUE, 0),
         "pairs_without_link": len(opened.pairs.unlinked),
         **fit_metrics(done),
     }
@@ -282,8 +282,8 @@ def _write_held_out(path: Path, before: PairScores, after: PairScores) -> None:
     write_atomically(path, lambda temporary: temporary.write_text(lines, encoding="utf-8"))
 
 
-def _drop_checkpoints(folder: Path) -> None:
-    """What a finished run does not need: checkpoints, weights that lie elsewhere too, and what a kill left behind."""
+def _delete_checkpoints(folder: Path) -> None:
+    """Delete what a finished run does not need: checkpoints, copies of weights, leftovers of a crash."""
     training = folder / TRAINING
     for old in [training / BEST, training / LAST, *folder.glob(".*.safetensors")]:
         old.unlink(missing_ok=True)

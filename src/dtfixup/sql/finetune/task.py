@@ -1,8 +1,8 @@
-"""A trained parser learns a user's own pairs: data, task and settings of a fine-tuning run.
+"""Fine-tuning as a task of the training engine: configuration, data and model.
 
-In: a trained model, pairs that were checked, the database they are about. Out: what `training.loop.fit` asks for. The
-weights go on from where they are: nothing is initialised. The encoder stays as it is, which keeps a step short on a CPU
-and what the model knows of English in place. Legend: B examples of a batch.
+In: a trained model, checked pairs, their database. Out: the protocol `training.task.Task`. No weight is initialised.
+The encoder is frozen, which keeps a step short on a CPU and preserves the model's English. Legend: B examples of a
+batch.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -38,16 +38,16 @@ from dtfixup.weights.trained import frozen_names
 
 TRAIN, HELD_OUT = "train", "held_out"
 TUNING = "finetune"
-"""In the fingerprint of a tuned model: what it was tuned from, and on."""
+"""Key in the fingerprint of a tuned model: what it was tuned from and on."""
 
 
 class Keep(StrEnum):
     """Which model a run leaves for use."""
 
     BETTER = "better"
-    """The tuned one where it answers the held-out pairs better, otherwise the one it began with."""
+    """The tuned model if it answers the held-out pairs better, else the model it started from."""
     TUNED = "tuned"
-    """The tuned one in any case."""
+    """The tuned model in any case."""
 
 
 def _schedule() -> TrainingConfig:
@@ -79,13 +79,13 @@ class FinetuneConfig:
 
     def __post_init__(self) -> None:
         if not 0 < self.hold_out <= 0.5:
-            raise ConfigError(f"hold_out is a share above 0 and at most 0.5, such as 0.2; got {self.hold_out:g}")
+            raise ConfigError(f"hold_out must be above 0 and at most 0.5, such as 0.2; got {self.hold_out:g}")
         if self.beam < 1:
-            raise ConfigError(f"a beam holds at least one query, got {self.beam}")
+            raise ConfigError(f"beam must be at least 1, got {self.beam}")
 
 
 def prepare_pairs(pairs: SplitPairs, database: OpenedDatabase, tokenizer: Tokenizer) -> Prepared:
-    """The pairs as a prepared dataset in memory, by the code that `dtfixup sql prepare` uses."""
+    """Prepare the pairs in memory, by the code of `dtfixup sql prepare`."""
     schema = database.read().schema
     examples = {
         split: [Example(schema.database, pair.question, pair.query) for pair in found]
@@ -100,14 +100,14 @@ def prepare_pairs(pairs: SplitPairs, database: OpenedDatabase, tokenizer: Tokeni
 
 
 class FinetuneTask:
-    """What the engine trains.
+    """A trained model and a user's pairs, as the engine trains them.
 
     Args:
-        config: settings.
-        trained: the model to go on from; its weights change in place.
+        config: of the run.
+        trained: the model to start from; its weights change in place.
         prepared: from `prepare_pairs`.
-        evaluate: metrics of the model as it is, in percent.
-        made_of: what a checkpoint belongs to, beside the model's own fingerprint and the settings.
+        evaluate: returns metrics of the current weights, in percent.
+        made_of: hashes for the fingerprint of checkpoints, beside the model's own fingerprint and the configuration.
         device: of the run.
     """
 
@@ -125,7 +125,9 @@ class FinetuneTask:
     ) -> None:
         self.model = trained.model.to(device)
         self.stack = self.model.stack
-        self.left_out = frozen_names(self.model)  # before more is frozen: the file holds all that the base's file holds
+        self.left_out = frozen_names(
+            self.model
+        )  # before the encoder is frozen: the file must hold everything that the base's file holds
         begun_from = checksum({name: each.cpu() for name, each in model_tensors(self.model, self.left_out).items()})
         settings = {name: value for name, value in to_json(config).items() if name not in ("training", "encoder")}
         self.fingerprint: Mapping[str, Any] = {
@@ -139,20 +141,20 @@ class FinetuneTask:
         self._batch_size, self._evaluate = config.training.batch_size, evaluate
 
     def initialise(self, generator: torch.Generator) -> None:
-        """Nothing: the weights are trained ones."""
+        """Do nothing: the weights are trained."""
 
     def parameter_groups(self) -> Sequence[ParameterGroup]:
         return parameter_groups(self.model, [])
 
     def batches(self, epoch: int, random: np.random.Generator) -> Sequence[PlannedBatch[Shape]]:
-        """Each in the smallest shape that holds it: there are no graphs to share on a CPU, and padding costs time."""
+        """Batches in their smallest shapes: a CPU has no graphs to share, and padding costs time."""
         order = random.permutation(self._examples)
         parts = [order[first : first + self._batch_size] for first in range(0, len(order), self._batch_size)]
         return [PlannedBatch(part, rounded(self._corpus.shape_of(part))) for part in parts]
 
     def loss_sum(self, example_B: Tensor, shape: Shape) -> Tensor:
         batch = self._corpus.assemble(example_B.to(self._corpus.device), shape, self._order)
-        with evaluation_mode(self.model.encoder.modules()):  # it does not learn, so it need not forget either
+        with evaluation_mode(self.model.encoder.modules()):  # the frozen encoder runs without dropout
             loss_B: Tensor = self.model(batch)
         return loss_B.sum()
 
