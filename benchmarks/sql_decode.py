@@ -22,10 +22,10 @@ from dtfixup.files import write_json
 from dtfixup.provenance import begin, provenance
 from dtfixup.sql.model.batches import Corpus
 from dtfixup.sql.model.config import minilm
-from dtfixup.sql.model.decoding import corpus_for, decode, search_all
+from dtfixup.sql.model.decoding import decode
 from dtfixup.sql.model.model import SqlSpModel
 from dtfixup.sql.model.prepared import Prepared, open_prepared
-from dtfixup.sql.model.search import BeamSearch
+from dtfixup.sql.model.search import BeamSearch, corpus_for, search_all
 from dtfixup.sql.model.store import load_model
 
 

@@ -1,14 +1,13 @@
 """A prepared example read without tensors, which a batch is held against; and datasets of random sizes and content."""
 
 from itertools import chain
-from pathlib import Path
 
 import numpy as np
 
 from dtfixup.sql.grammar.rules import Choice, ColumnKind
 from dtfixup.sql.linking.relations import Match, Relation, expand
 from dtfixup.sql.model.batches import Batch
-from dtfixup.sql.model.prepared import Prepared, starts
+from dtfixup.sql.model.prepared import ExampleArrays, SpecialTokens, starts
 from dtfixup.sql.model.shapes import ANCHOR_TOKENS
 
 CLS, SEP, PAD = 101, 102, 0
@@ -17,7 +16,7 @@ CLS, SEP, PAD = 101, 102, 0
 class Plain:
     """One example, read without any tensor."""
 
-    def __init__(self, prepared: Prepared, example: int, *, anchors: bool = True) -> None:
+    def __init__(self, prepared: ExampleArrays, example: int, *, anchors: bool = True) -> None:
         a = prepared.arrays
         self.prepared, self.example, self.anchors = prepared, example, anchors
         self.database = int(a["example.database"][example])
@@ -113,7 +112,7 @@ def items_of(batch: Batch, row: int) -> list[int]:
     return batch.keep_BN[row, batch.words :].nonzero()[:, 0].tolist()
 
 
-def random_prepared(seed: int, *, longest: int = 3, words: int = 5, tables: int = 4) -> Prepared:
+def random_examples(seed: int, *, longest: int = 3, words: int = 5, tables: int = 4) -> ExampleArrays:
     """Databases and examples of random sizes and random content."""
     random = np.random.default_rng(seed)
     databases, examples = 3, 6
@@ -172,8 +171,7 @@ def random_prepared(seed: int, *, longest: int = 3, words: int = 5, tables: int 
     }
     links = int(arrays["links.start"][-1])
     arrays["link"] = random.integers(0, int(Match.EXACT) + 1, links).astype(np.uint8)
-    encoder = {"cls": CLS, "sep": SEP, "pad": PAD}
-    return Prepared(Path("nowhere"), {"encoder": encoder, "splits": {"train": [0, examples]}}, arrays)
+    return ExampleArrays(arrays, SpecialTokens(CLS, SEP, PAD))
 
 
 def _owners(random: np.random.Generator, longest: int) -> np.ndarray:

@@ -17,9 +17,10 @@ from torch import nn
 
 from dtfixup.sql.evaluation.evaluate import ALL, MatchVerdict, Summary, judge, summarise
 from dtfixup.sql.evaluation.failures import count_failures, failures_of
-from dtfixup.sql.model.decoding import corpus_for, decode
+from dtfixup.sql.model.decoding import decode
 from dtfixup.sql.model.predictions import likeliest
 from dtfixup.sql.model.prepared import Prepared
+from dtfixup.sql.model.search import corpus_for
 from dtfixup.sql.model.store import TrainedModel, load_model
 from dtfixup.weights.packed import Storage, rounded
 from dtfixup.weights.tensors import model_tensors

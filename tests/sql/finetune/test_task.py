@@ -19,11 +19,10 @@ from dtfixup.sql.evaluation.execution_accuracy import Outcome
 from dtfixup.sql.finetune.pair_files import GivenPair
 from dtfixup.sql.finetune.pair_scores import PairJudge
 from dtfixup.sql.finetune.pairs import Pairs, SplitPairs, check_pairs, link_pairs, split_pairs
-from dtfixup.sql.finetune.task import HELD_OUT, TRAIN, FinetuneConfig, FinetuneTask, prepare_pairs
+from dtfixup.sql.finetune.task import HELD_OUT, TRAIN, FinetuneConfig, FinetuneTask, PreparedPairs, prepare_pairs
 from dtfixup.sql.grammar.rules import Choice
 from dtfixup.sql.linking.inputs import describe_database, describe_question
-from dtfixup.sql.model.decoding import corpus_for
-from dtfixup.sql.model.prepared import Prepared
+from dtfixup.sql.model.search import corpus_for
 from dtfixup.sql.model.store import TrainedModel, load_model
 from dtfixup.training.loop import fit
 from dtfixup.weights.tensors import model_tensors
@@ -51,11 +50,13 @@ def tokenizer() -> Tokenizer:
 
 
 @pytest.fixture(scope="module")
-def prepared(split: SplitPairs, harbours: OpenedDatabase, tokenizer: Tokenizer) -> Prepared:
+def prepared(split: SplitPairs, harbours: OpenedDatabase, tokenizer: Tokenizer) -> PreparedPairs:
     return prepare_pairs(split, harbours, tokenizer)
 
 
-def task_of(prepared: Prepared, trained: TrainedModel, config: FinetuneConfig = CONFIG, **made_of: str) -> FinetuneTask:
+def task_of(
+    prepared: PreparedPairs, trained: TrainedModel, config: FinetuneConfig = CONFIG, **made_of: str
+) -> FinetuneTask:
     metrics = {"exact": 0.0}
     return FinetuneTask(
         config, trained, prepared, evaluate=lambda: metrics, made_of=made_of, device=torch.device("cpu")
@@ -63,24 +64,23 @@ def task_of(prepared: Prepared, trained: TrainedModel, config: FinetuneConfig = 
 
 
 def test_the_dataset_has_the_pairs_as_the_parser_will_see_them(
-    prepared: Prepared, split: SplitPairs, harbours: OpenedDatabase
+    prepared: PreparedPairs, split: SplitPairs, harbours: OpenedDatabase
 ) -> None:
     schema = harbours.read().schema
     inputs = describe_database(schema, open_content(schema, harbours.location))
     for name, pairs in ((TRAIN, split.train), (HELD_OUT, split.held_out)):
-        examples = prepared.split(name)
+        examples = prepared.splits[name]
         assert len(examples) == len(pairs)
         for example, pair in zip(examples, pairs, strict=True):
             found = Example(
                 schema.database,
-                prepared.text("question", "questions", example),
-                prepared.text("query", "queries", example),
+                prepared.examples.text("question", "questions", example),
+                prepared.examples.text("query", "queries", example),
             )
             assert found == Example(schema.database, pair.question, pair.query)
             asked = describe_question(pair.question, inputs)
-            assert prepared.row("link", "links", example).tolist() == asked.codes.reshape(-1).tolist()
-            assert len(prepared.row("step.choice", "steps", example)) > 3
-    assert not Path(prepared.folder, "index.json").exists(), "it is in memory only"
+            assert prepared.examples.row("link", "links", example).tolist() == asked.codes.reshape(-1).tolist()
+            assert len(prepared.examples.row("step.choice", "steps", example)) > 3
 
 
 def test_every_value_that_is_learnt_is_a_candidate(harbours: OpenedDatabase, tokenizer: Tokenizer) -> None:
@@ -92,14 +92,14 @@ def test_every_value_that_is_learnt_is_a_candidate(harbours: OpenedDatabase, tok
 
     def chosen(pairs: Pairs) -> list[bool]:
         """For each value in the dataset, whether it is a candidate."""
-        arrays = prepare_pairs(SplitPairs(pairs.usable, ()), harbours, tokenizer).arrays
+        arrays = prepare_pairs(SplitPairs(pairs.usable, ()), harbours, tokenizer).examples.arrays
         return (arrays["step.index"][arrays["step.choice"] == Choice.VALUE] >= 0).tolist()
 
     assert chosen(checked) == [True, False]
     assert chosen(link_pairs(checked, harbours.read().inputs)) == [True]
 
 
-def test_weights_go_on_and_the_encoder_stays(prepared: Prepared, tmp_path: Path) -> None:
+def test_weights_go_on_and_the_encoder_stays(prepared: PreparedPairs, tmp_path: Path) -> None:
     trained = load_model(tiny_run())
     start = {name: tensor.detach().clone() for name, tensor in model_tensors(trained.model).items()}
     config = changed_training(epochs=1)
@@ -114,7 +114,7 @@ def test_weights_go_on_and_the_encoder_stays(prepared: Prepared, tmp_path: Path)
     assert {"stack", "decoder"} <= {name.partition(".")[0] for name in moved}
 
 
-def test_files_hold_all_that_the_base_s_file_holds(prepared: Prepared, tmp_path: Path) -> None:
+def test_files_hold_all_that_the_base_s_file_holds(prepared: PreparedPairs, tmp_path: Path) -> None:
     trained = load_model(tiny_run())
     expected = frozen_names(trained.model)
     task = task_of(prepared, trained)
@@ -127,7 +127,7 @@ def test_files_hold_all_that_the_base_s_file_holds(prepared: Prepared, tmp_path:
         assert torch.equal(model_tensors(again.model)[name], tensor), name
 
 
-def test_the_fingerprint_says_what_was_tuned_on_what(prepared: Prepared) -> None:
+def test_the_fingerprint_says_what_was_tuned_on_what(prepared: PreparedPairs) -> None:
     def made_of(trained: TrainedModel, **more: str) -> dict[str, object]:
         return dict(task_of(prepared, trained, **more).fingerprint["finetune"])
 
@@ -143,14 +143,14 @@ def test_the_fingerprint_says_what_was_tuned_on_what(prepared: Prepared) -> None
     ).fingerprint.items()
 
 
-def test_an_epoch_has_every_pair_once_in_shapes_that_hold_it(prepared: Prepared) -> None:
+def test_an_epoch_has_every_pair_once_in_shapes_that_hold_it(prepared: PreparedPairs) -> None:
     trained = load_model(tiny_run())
     task = task_of(prepared, trained)
-    corpus = corpus_for(trained.model, prepared, "cpu")
+    corpus = corpus_for(trained.model, prepared.examples, "cpu")
     plans = [task.batches(epoch, np.random.default_rng(epoch)) for epoch in range(2)]
     for plan in plans:
         seen = np.concatenate([batch.examples for batch in plan])
-        assert sorted(seen) == list(prepared.split(TRAIN))
+        assert sorted(seen) == list(prepared.splits[TRAIN])
         assert all(batch.shape.tokens >= corpus.shape_of(batch.examples).tokens for batch in plan)
     assert len(plans[0]) == len(plans[1])
     assert not np.array_equal(plans[0][0].examples, plans[1][0].examples)
@@ -167,7 +167,7 @@ def served(request: pytest.FixtureRequest) -> OpenedDatabase:
 
 
 def test_a_database_on_a_server_gives_the_same_dataset(
-    served: OpenedDatabase, prepared: Prepared, tokenizer: Tokenizer
+    served: OpenedDatabase, prepared: PreparedPairs, tokenizer: Tokenizer
 ) -> None:
     """The queries are written as the server takes them, and answers are run there."""
     dressed = {
@@ -180,7 +180,7 @@ def test_a_database_on_a_server_gives_the_same_dataset(
     split = split_pairs(checked, 0.2, 1)
     made = prepare_pairs(split, served, tokenizer)
     for name in ("token.id", "link", "step.index", "step.choice", "value_text"):
-        assert np.array_equal(made.arrays[name], prepared.arrays[name]), name
+        assert np.array_equal(made.examples.arrays[name], prepared.examples.arrays[name]), name
     answers = iter([pair.sql for pair in split.held_out[:-1]] + ["SELECT nothing FROM nowhere"])
 
     class Knowing:
@@ -195,7 +195,7 @@ def test_a_database_on_a_server_gives_the_same_dataset(
 
 
 @pytest.fixture
-def dropping(prepared: Prepared) -> FinetuneTask:
+def dropping(prepared: PreparedPairs) -> FinetuneTask:
     """A task whose encoder drops half of everything in training mode."""
     trained = load_model(tiny_run())
     for module in trained.model.encoder.modules():

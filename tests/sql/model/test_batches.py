@@ -18,7 +18,7 @@ from dtfixup.errors import DataError
 from dtfixup.sql.linking.relations import Relation
 from dtfixup.sql.model.batches import TABLE_KIND, Batch, Corpus, Order
 from dtfixup.sql.model.shapes import ANCHOR_TOKENS, Shape, rounded
-from tests.sql.plain_example import CLS, PAD, SEP, Plain, items_of, random_prepared, read_windows
+from tests.sql.plain_example import CLS, PAD, SEP, Plain, items_of, random_examples, read_windows
 from tests.sql.tiny_model import batch_of, prepared_extract, prepared_from, prepared_sample, sample_corpus
 
 EVERY = range(240)
@@ -62,7 +62,7 @@ def test_relation_ids_of_another_version_are_refused() -> None:
     prepared = prepared_sample()
     relation = prepared.arrays["relation"].copy()
     relation[5] = len(Relation)
-    with pytest.raises(DataError, match="relation ids that this version does not know: prepare it again"):
+    with pytest.raises(DataError, match="relation ids that this version does not know: prepare them again"):
         Corpus(replace(prepared, arrays={**prepared.arrays, "relation": relation}))
 
 
@@ -254,7 +254,7 @@ def test_shuffled_puts_every_item_everywhere() -> None:
 def test_a_long_schema_is_laid_out_over_windows(
     seed: int, max_tokens: int, order: Order, more: int, anchors: bool
 ) -> None:
-    prepared = random_prepared(seed)
+    prepared = random_examples(seed)
     corpus = Corpus(prepared, max_tokens=max_tokens, anchors=anchors)
     examples = [0, 1, -1, 2, 3, 4, 5]
     shape = corpus.shape_of(range(6))

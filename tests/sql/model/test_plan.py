@@ -15,7 +15,7 @@ from dtfixup.sql.model.batches import Corpus
 from dtfixup.sql.model.plan import USUAL, plan_batches
 from dtfixup.sql.model.shapes import Shape
 from dtfixup.training.plan import BatchPlan, PlannedBatch
-from tests.sql.plain_example import random_prepared
+from tests.sql.plain_example import random_examples
 from tests.sql.tiny_model import sample_corpus
 
 seeds = st.integers(0, 2**32 - 1)
@@ -58,7 +58,7 @@ def test_there_are_few_shapes() -> None:
 
 def test_long_examples_go_apart() -> None:
     mixed = 0
-    for corpus in (sample_corpus(), *(Corpus(random_prepared(seed)) for seed in range(10))):
+    for corpus in (sample_corpus(), *(Corpus(random_examples(seed)) for seed in range(10))):
         is_long = np.any([corpus.sizes.column(name) > most for name, most in USUAL.items()], axis=0)
         mixed += 0 < is_long.sum() < len(is_long)
         for batch in epoch(plan_batches(corpus, range(len(is_long)), 8), 0):
@@ -86,7 +86,7 @@ def test_shapes_come_in_random_order() -> None:
 @given(seeds, st.integers(31, 45))
 @settings(max_examples=15, deadline=None)
 def test_no_batch_is_longer_than_the_encoder_reads(seed: int, max_tokens: int) -> None:
-    corpus = Corpus(random_prepared(seed), max_tokens=max_tokens)
+    corpus = Corpus(random_examples(seed), max_tokens=max_tokens)
     for batch in epoch(plan_batches(corpus, range(6), 2), seed):
         made = corpus.assemble(torch.from_numpy(batch.examples), batch.shape)
         assert made.token_BKT.shape[2] <= max_tokens
@@ -95,7 +95,7 @@ def test_no_batch_is_longer_than_the_encoder_reads(seed: int, max_tokens: int) -
 
 @pytest.mark.parametrize("batch_size", [0, -1])
 def test_a_batch_of_no_size_is_refused(batch_size: int) -> None:
-    with pytest.raises(ConfigError, match="at least one example, got"):
+    with pytest.raises(ConfigError, match="batch_size must be at least 1, got"):
         plan_batches(sample_corpus(), range(4), batch_size)
 
 

@@ -26,6 +26,7 @@ from dtfixup.sql.grammar.tree import Child, Literal, Node, literals
 from dtfixup.sql.linking.inputs import describe_database, describe_question
 from dtfixup.sql.model.prepared import ARRAYS, INDEX, TABLES, Prepared, open_prepared
 from dtfixup.sql.preparation import prepare as module
+from dtfixup.sql.preparation.assembly import Part
 from dtfixup.sql.preparation.prepare import make_part, prepare
 
 
@@ -217,20 +218,20 @@ def test_a_stopped_run_goes_on_where_it_stopped(small: Path, tmp_path: Path, mon
     prepare(small, whole, workers=1, show_progress=False)
     made: list[str] = []
 
-    def stop_after_one(schema: Schema, *rest: Any) -> None:
+    def stop_after_one(schema: Schema, *rest: Any) -> Part:
         if made:
             raise KeyboardInterrupt
         made.append(schema.database)
-        make_part(schema, *rest)
+        return make_part(schema, *rest)
 
     monkeypatch.setattr(module, "make_part", stop_after_one)
     with pytest.raises(KeyboardInterrupt):
         prepare(small, stopped, workers=1, show_progress=False)
     assert not (stopped / INDEX).exists()
 
-    def go_on(schema: Schema, *rest: Any) -> None:
+    def go_on(schema: Schema, *rest: Any) -> Part:
         assert schema.database not in made
-        make_part(schema, *rest)
+        return make_part(schema, *rest)
 
     monkeypatch.setattr(module, "make_part", go_on)
     prepare(small, stopped, workers=1, show_progress=False)

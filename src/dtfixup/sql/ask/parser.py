@@ -1,7 +1,8 @@
-"""Ask a database in English: the trained parser as a library.
+"""Ask a database in English.
 
-In: a model, a question, a database. Out: `Answer`. Words are linked, the model is run and queries are written by the
-code that `dtfixup sql prepare` and `dtfixup sql predict` use, on a dataset of one question.
+In: a question and a database. Out: `Answer`. `TextToSql.ask` is the order of the work: read the database, link the
+words of the question, search for queries, write them in the database's dialect, drop the absurd ones, doubt the
+likeliest.
 
 >>> parser = TextToSql.load("runs/first")  # doctest: +SKIP
 >>> shop = open_database("postgresql://reader@localhost/shop")  # doctest: +SKIP
@@ -11,6 +12,7 @@ code that `dtfixup sql prepare` and `dtfixup sql predict` use, on a dataset of o
 
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from importlib.resources import files
 from pathlib import Path
 
@@ -34,12 +36,12 @@ from dtfixup.sql.ask.opened import OpenedDatabase, Reading, open_database
 from dtfixup.sql.database.location import DatabaseLike
 from dtfixup.sql.database.schema import Schema
 from dtfixup.sql.grammar.transitions import STEP_LIMIT
-from dtfixup.sql.grammar.tree import Node
+from dtfixup.sql.grammar.tree import Literal, Node
 from dtfixup.sql.linking.inputs import DatabaseInputs, QuestionInputs, describe_question
 from dtfixup.sql.linking.plausibility import absurdities, doubts
-from dtfixup.sql.model.decoding import corpus_for, search_all
-from dtfixup.sql.model.predictions import Prediction, literals_of, predictions_of
-from dtfixup.sql.model.prepared import Prepared
+from dtfixup.sql.model.predictions import Prediction, predictions_of
+from dtfixup.sql.model.prepared import ExampleArrays, SpecialTokens
+from dtfixup.sql.model.search import corpus_for, search_all
 from dtfixup.sql.model.store import TrainedModel, load_model
 from dtfixup.sql.preparation.assembly import assemble_question
 
@@ -74,15 +76,12 @@ class TextToSql:
         self.trained = trained
         self.device = next(trained.model.parameters()).device
         self.sure_above = _sure_above(trained)
-        self._tokenizer = _KnownWords(tokenizer)
-        self._index = {
-            "encoder": {"cls": tokenizer.cls_id, "sep": tokenizer.sep_id, "pad": tokenizer.pad_id},
-            "splits": {"asked": [0, 1]},
-        }
+        self._tokenizer = _WordCache(tokenizer)
+        self._special = SpecialTokens(tokenizer.cls_id, tokenizer.sep_id, tokenizer.pad_id)
 
     @classmethod
     def load(cls, path_or_name: str | Path | None = None, device: torch.device | str = "cpu") -> "TextToSql":
-        """The model of a finished run by its folder, or of a file of weights; `default_model` where none is named."""
+        """The model of a finished run by its folder, or of a file of weights; by default `default_model`."""
         path = default_model() if path_or_name is None else path_or_name
         trained = load_model(path, device)
         tokenizer = load_tokenizer(trained.encoder)
@@ -94,53 +93,66 @@ class TextToSql:
         return cls(trained, tokenizer)
 
     def ask(self, question: str, database: DatabaseLike, beam: int = 5) -> Answer:
-        """Answer a question; `beam` is how many queries are looked for.
+        """Answer a question; `beam` is how many queries the search keeps.
 
         A path or URL is opened for this question alone: pass what `open_database` returns to ask more than one.
         """
-        text = _checked(question)
         if beam < 1:
             raise ConfigError(f"a beam holds at least one query, got {beam}")
-        moments = [time.perf_counter()]
+        text = _checked(question)
         opened = database if isinstance(database, OpenedDatabase) else open_database(database)
+        watch = _Stopwatch()
         reading = opened.read()
-        moments.append(time.perf_counter())
+        watch.lap()
         inputs = describe_question(text, reading.inputs)
-        moments.append(time.perf_counter())
-        queries = self.predict(text, inputs, reading.inputs, beam) if inputs.words else []
-        moments.append(time.perf_counter())
-        alternatives, against = _alternatives(queries, reading)
-        found = (*against, *(_doubts(alternatives[0].tree, inputs, reading.schema) if alternatives else ()))
-        moments.append(time.perf_counter())
-        answers = is_linked(inputs.words, inputs.links, reading.schema)
+        watch.lap()
+        queries = self.search(text, inputs, reading.inputs, beam) if inputs.words else []
+        watch.lap()
+        written = _write(queries, reading)
+        alternatives, objections = _choose(written, reading)
+        objections += tuple(_doubts(alternatives[0].tree, inputs, reading.schema)) if alternatives else ()
+        verdict = verdict_of(alternatives, self.sure_above, objections)
+        watch.lap()
         return Answer(
             question=text,
-            verdict=verdict_of(alternatives, self.sure_above, found) if answers else Verdict.NO_LINK,
-            doubts=found,
+            verdict=verdict if is_linked(inputs.words, inputs.links, reading.schema) else Verdict.NO_LINK,
+            doubts=objections,
             alternatives=alternatives,
             words=inputs.words,
             links=inputs.links,
             schema=reading.schema,
             dialect=opened.dialect,
-            timing=Timing(*np.diff(moments).tolist()),
+            timing=Timing(*watch.seconds),
         )
 
-    def predict(self, text: str, question: QuestionInputs, database: DatabaseInputs, beam: int) -> list[Prediction]:
+    def search(self, text: str, question: QuestionInputs, database: DatabaseInputs, beam: int) -> list[Prediction]:
         """Queries in SQLite's dialect, the likeliest first."""
         arrays = assemble_question(text, question, database, self._tokenizer.pieces)
-        prepared = Prepared(Path(), self._index, arrays)
-        self._check_length(prepared)
-        model = self.trained.model
-        corpus = corpus_for(model, prepared, self.device)
+        self._check_length(len(arrays["token.id"]))
+        corpus = corpus_for(self.trained.model, ExampleArrays(arrays, self._special), self.device)
         only = np.zeros(1, np.int64)
-        [found] = search_all(model, corpus, only, beam=beam, limit=self.steps)
-        return predictions_of(found, literals_of(prepared, 0), database.schema, quote_names=True)
+        [hypotheses] = search_all(self.trained.model, corpus, only, beam=beam, limit=self.steps)
+        literals = [Literal(candidate.text, candidate.kind) for candidate in question.candidates]
+        return predictions_of(hypotheses, literals, database.schema, quote_names=True)
 
-    def _check_length(self, prepared: Prepared) -> None:
+    def _check_length(self, tokens: int) -> None:
         """Half of what the encoder reads at once is left for the schema."""
-        tokens, most = len(prepared.arrays["token.id"]), self.trained.model.encoder.max_tokens // 2
+        most = self.trained.model.encoder.max_tokens // 2
         if tokens > most:
             raise DataError(f"the question has {tokens} subwords, and the model reads {most}: ask it in fewer words")
+
+
+class _Stopwatch:
+    """Seconds between laps."""
+
+    def __init__(self) -> None:
+        self.seconds: list[float] = []
+        self._last = time.perf_counter()
+
+    def lap(self) -> None:
+        now = time.perf_counter()
+        self.seconds.append(now - self._last)
+        self._last = now
 
 
 def _checked(question: str) -> str:
@@ -157,32 +169,33 @@ def _checked(question: str) -> str:
     return question.strip()
 
 
-def _alternatives(queries: Sequence[Prediction], reading: Reading) -> tuple[tuple[Alternative, ...], tuple[str, ...]]:
-    """The queries in the database's dialect, and what speaks against the likeliest; left out, the others share the sum.
-
-    Left out is what the dialect cannot say, and what no column is made for, unless there is nothing else.
-    """
+def _write(queries: Sequence[Prediction], reading: Reading) -> dict[str, tuple[Prediction, Node]]:
+    """The queries by their SQL in the database's dialect, without those that it cannot say, and no text twice."""
     written: dict[str, tuple[Prediction, Node]] = {}
     for query in queries:
         if query.tree is None:
             continue
-        try:
+        with suppress(SqlError, GuardError):
             written.setdefault(reading.translator.translate(query.sql), (query, query.tree))
-        except (SqlError, GuardError):
-            continue
-    reasons = {
-        sql: tuple(absurdities(tree, reading.schema, reading.inputs.content)) for sql, (_, tree) in written.items()
-    }
-    against = next(iter(reasons.values()), ())
+    return written
+
+
+def _choose(
+    written: dict[str, tuple[Prediction, Node]], reading: Reading
+) -> tuple[tuple[Alternative, ...], tuple[str, ...]]:
+    """The queries that make sense, or all where none does; and what is absurd about the likeliest of all."""
+    schema, content = reading.schema, reading.inputs.content
+    reasons = {sql: tuple(absurdities(tree, schema, content)) for sql, (_, tree) in written.items()}
+    objections = next(iter(reasons.values()), ())
     if not all(reasons.values()):
-        against = tuple(f"in a likelier query {reason}" for reason in against)
-        written = {sql: each for sql, each in written.items() if not reasons[sql]}
+        objections = tuple(f"in a likelier query {reason}" for reason in objections)
+        written = {sql: pair for sql, pair in written.items() if not reasons[sql]}
     shares = probabilities([query for query, _ in written.values()])
-    found = tuple(
+    alternatives = tuple(
         Alternative(sql, share, query.score, tree)
         for (sql, (query, tree)), share in zip(written.items(), shares, strict=True)
     )
-    return found, against
+    return alternatives, objections
 
 
 def _doubts(tree: Node, question: QuestionInputs, schema: Schema) -> Iterator[str]:
@@ -199,8 +212,8 @@ def _sure_above(trained: TrainedModel) -> float:
     return float(value)
 
 
-class _KnownWords:
-    """A tokenizer that cuts a word once: those of a schema come with every question."""
+class _WordCache:
+    """A tokenizer that cuts a word once: the words of a schema come with every question."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
@@ -209,7 +222,7 @@ class _KnownWords:
     def pieces(self, words: Sequence[str], *, spaced: bool = True) -> list[list[int]]:
         new = [word for word in words if (word, spaced) not in self._known]
         cut = dict(zip(new, self._tokenizer.pieces(new, spaced=spaced), strict=True))
-        found = [cut[word] if word in cut else self._known[word, spaced] for word in words]
+        ids = [cut[word] if word in cut else self._known[word, spaced] for word in words]
         if len(self._known) < _KNOWN_WORDS:
-            self._known |= {(word, spaced): ids for word, ids in cut.items()}
-        return found
+            self._known |= {(word, spaced): pieces for word, pieces in cut.items()}
+        return ids

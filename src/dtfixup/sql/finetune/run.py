@@ -31,10 +31,10 @@ from dtfixup.sql.finetune.task import (
     FinetuneConfig,
     FinetuneTask,
     Keep,
+    PreparedPairs,
     prepare_pairs,
 )
 from dtfixup.sql.language.words import split_words
-from dtfixup.sql.model.prepared import Prepared
 from dtfixup.sql.model.store import TrainedModel
 from dtfixup.training.checkpoint import BEST, Checkpoints
 from dtfixup.training.loop import fit
@@ -61,7 +61,7 @@ class Finetuning:
     """The parser with that model."""
     pairs: Pairs
     split: SplitPairs
-    prepared: Prepared
+    prepared: PreparedPairs
     fabric: Fabric
 
     @property

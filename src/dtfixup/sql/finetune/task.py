@@ -8,8 +8,6 @@ batch.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -23,8 +21,8 @@ from dtfixup.sql.ask.opened import OpenedDatabase
 from dtfixup.sql.database.dataset import Example
 from dtfixup.sql.finetune.pairs import SplitPairs
 from dtfixup.sql.model.batches import Order
-from dtfixup.sql.model.decoding import corpus_for
-from dtfixup.sql.model.prepared import Prepared
+from dtfixup.sql.model.prepared import ExampleArrays, SpecialTokens
+from dtfixup.sql.model.search import corpus_for
 from dtfixup.sql.model.shapes import Shape, rounded
 from dtfixup.sql.model.store import TrainedModel
 from dtfixup.sql.preparation.assembly import assemble_parts
@@ -84,19 +82,25 @@ class FinetuneConfig:
             raise ConfigError(f"beam must be at least 1, got {self.beam}")
 
 
-def prepare_pairs(pairs: SplitPairs, database: OpenedDatabase, tokenizer: Tokenizer) -> Prepared:
-    """Prepare the pairs in memory, by the code of `dtfixup sql prepare`."""
+@dataclass(frozen=True)
+class PreparedPairs:
+    """Pairs as the model reads them, and which of them are in each split."""
+
+    examples: ExampleArrays
+    splits: Mapping[str, range]
+
+
+def prepare_pairs(pairs: SplitPairs, database: OpenedDatabase, tokenizer: Tokenizer) -> PreparedPairs:
+    """Prepare the pairs in memory, by the code that `dtfixup sql prepare` uses."""
     schema = database.read().schema
     examples = {
-        split: [Example(schema.database, pair.question, pair.query) for pair in found]
-        for split, found in ((TRAIN, pairs.train), (HELD_OUT, pairs.held_out))
+        split: [Example(schema.database, pair.question, pair.query) for pair in members]
+        for split, members in ((TRAIN, pairs.train), (HELD_OUT, pairs.held_out))
     }
-    with TemporaryDirectory(prefix="dtfixup-pairs-") as folder:
-        part = Path(folder) / "part.safetensors"
-        make_part(schema, database.location, [*examples[TRAIN], *examples[HELD_OUT]], part)
-        arrays, index = assemble_parts({schema.database: part}, examples, tokenizer.pieces)
-    ids = {"cls": tokenizer.cls_id, "sep": tokenizer.sep_id, "pad": tokenizer.pad_id}
-    return Prepared(Path(), {**index, "encoder": ids}, arrays)
+    part = make_part(schema, database, [*examples[TRAIN], *examples[HELD_OUT]])
+    arrays, index = assemble_parts({schema.database: part}, examples, tokenizer.pieces)
+    special = SpecialTokens(tokenizer.cls_id, tokenizer.sep_id, tokenizer.pad_id)
+    return PreparedPairs(ExampleArrays(arrays, special), {name: range(*ends) for name, ends in index["splits"].items()})
 
 
 class FinetuneTask:
@@ -117,7 +121,7 @@ class FinetuneTask:
         self,
         config: FinetuneConfig,
         trained: TrainedModel,
-        prepared: Prepared,
+        prepared: PreparedPairs,
         *,
         evaluate: Callable[[], dict[str, float]],
         made_of: Mapping[str, Any],
@@ -136,8 +140,8 @@ class FinetuneTask:
         }
         self.model.encoder.requires_grad_(False)
         self._order = Order(trained.content["fingerprint"]["order"])
-        self._corpus = corpus_for(self.model, prepared, device)
-        self._examples = np.asarray(prepared.split(TRAIN), np.int64)
+        self._corpus = corpus_for(self.model, prepared.examples, device)
+        self._examples = np.asarray(prepared.splits[TRAIN], np.int64)
         self._batch_size, self._evaluate = config.training.batch_size, evaluate
 
     def initialise(self, generator: torch.Generator) -> None:

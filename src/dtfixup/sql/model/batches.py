@@ -1,7 +1,8 @@
-"""Examples of a prepared dataset → the padded tensors of a batch, on the device, without Python per example.
+"""Examples → the padded tensors of a batch, on the device, without Python per example.
 
-In: `Prepared`, whole, as tensors on one device (`Corpus`), and the numbers of the examples of a batch. Out: `Batch`.
-Every step is a gather, so that a CUDA graph can hold it: new example numbers give a new batch of the same shape.
+In: `ExampleArrays`, whole, as tensors on one device (`Corpus`), and the numbers of the examples of a batch. Out:
+`Batch`. Every step is a gather, so that a CUDA graph can hold it: new example numbers give a new batch of the same
+shape.
 
 A schema that is too long for the encoder is laid out over several windows, each with the whole question before it;
 items are never cut or left out. Schema items come in a random order where one is asked for. After the name of a column
@@ -23,7 +24,7 @@ from torch import Tensor
 from dtfixup.errors import DataError
 from dtfixup.sql.grammar.rules import Choice, ColumnKind
 from dtfixup.sql.linking.relations import DISTANCE, Relation
-from dtfixup.sql.model.prepared import Prepared
+from dtfixup.sql.model.prepared import ExampleArrays
 from dtfixup.sql.model.shapes import ANCHOR_TOKENS, Shape, Sizes
 from dtfixup.weights.arrays import Array
 
@@ -81,24 +82,28 @@ TABLE_KIND = len(ColumnKind)
 
 
 class Corpus:
-    """A prepared dataset as tensors on a device; `assemble` makes batches of it."""
+    """Examples as tensors on a device; `assemble` makes batches of them."""
 
     def __init__(
-        self, prepared: Prepared, device: torch.device | str = "cpu", *, max_tokens: int = 512, anchors: bool = True
+        self,
+        examples: ExampleArrays,
+        device: torch.device | str = "cpu",
+        *,
+        max_tokens: int = 512,
+        anchors: bool = True,
     ) -> None:
         self.device = torch.device(device)
         self.max_tokens = max_tokens
         self.anchors = anchors
-        self.sizes = Sizes(prepared.arrays, max_tokens, anchors)
-        encoder = prepared.index["encoder"]
-        self._cls, self._sep, self._pad = (encoder[name] for name in ("cls", "sep", "pad"))
+        self.sizes = Sizes(examples.arrays, max_tokens, anchors)
+        self._special = examples.special
         self._arrays = {
             name: torch.from_numpy(_never_empty(name, array)).to(self.device)
-            for name, array in prepared.arrays.items()
+            for name, array in examples.arrays.items()
             if name not in _TEXTS
         }
         if (relation := self._arrays["relation"]).numel() and int(relation.max()) >= len(Relation):
-            raise DataError(f"{prepared.folder} has relation ids that this version does not know: prepare it again")
+            raise DataError("the examples have relation ids that this version does not know: prepare them again")
         items = len(self._arrays["item_tokens.start"]) - 1
         start_I = self._arrays["item_tokens.start"]
         self._item_length_I = (start_I[1:] - start_I[:-1]).to(self.device)
@@ -273,17 +278,17 @@ class Corpus:
         used_BK = (window_K == 0) | (opening_BK < end_BI[:, -1:])
         is_question_BT = (at_T >= 1) & (at_T <= asked_B[:, None])
         asked_BT = torch.where(is_question_BT, question_B[:, None] + at_T - 1, 0)
-        id_BKT = torch.where(is_item_BKT, a["item_token.id"][token_BKT].long(), self._pad)
+        id_BKT = torch.where(is_item_BKT, a["item_token.id"][token_BKT].long(), self._special.pad)
         id_BKT = torch.where(is_said_BKT, a["value_token.id"][said_BKT].long(), id_BKT)
-        id_BKT = torch.where(is_item_BKT & is_separator_BKT, self._sep, id_BKT)
-        head_id_BT = torch.where(is_question_BT, a["token.id"][asked_BT].long(), self._sep)
-        head_id_BT[:, 0] = self._cls
+        id_BKT = torch.where(is_item_BKT & is_separator_BKT, self._special.sep, id_BKT)
+        head_id_BT = torch.where(is_question_BT, a["token.id"][asked_BT].long(), self._special.sep)
+        head_id_BT[:, 0] = self._special.cls
         is_head_BT = at_T < head_B[:, None]
         head_slot_BT = torch.where(is_question_BT, a["token.word"][asked_BT].long(), -1)
         id_BKT = torch.where(is_head_BT[:, None], head_id_BT[:, None], id_BKT)
         slot_BKT = torch.where(is_name_BKT, item_slot_BKT, head_slot_BT[:, None])
         keep_BKT = (is_head_BT[:, None] | is_item_BKT) & used_BK[..., None]
-        return torch.where(keep_BKT, id_BKT, self._pad), keep_BKT, torch.where(keep_BKT, slot_BKT, -1)
+        return torch.where(keep_BKT, id_BKT, self._special.pad), keep_BKT, torch.where(keep_BKT, slot_BKT, -1)
 
     # Relations.
 
@@ -327,7 +332,7 @@ class Corpus:
         return {
             **named,
             "value_keep_BV": keep,
-            "value_token_BVU": self._gather("value_token.id", token, token_keep, self._pad),
+            "value_token_BVU": self._gather("value_token.id", token, token_keep, self._special.pad),
             "value_token_keep_BVU": token_keep,
         }
 

@@ -15,7 +15,7 @@ from dtfixup.sql.grammar.rules import VALUE_KINDS, Choice, ValueKind
 from dtfixup.sql.grammar.transitions import Action, ApplyRule, SelectColumn, SelectValue, tree_of
 from dtfixup.sql.grammar.tree import Literal, Node
 from dtfixup.sql.grammar.writer import SqlWriter
-from dtfixup.sql.model.prepared import Prepared
+from dtfixup.sql.model.prepared import ExampleArrays
 from dtfixup.sql.model.search import Hypothesis
 
 
@@ -44,13 +44,13 @@ def write_beams(path: str | Path, examples: Iterable[int], beams: Iterable[Seque
     return write_atomically(path, lambda temporary: temporary.write_text(lines, encoding="utf-8"))
 
 
-def literals_of(prepared: Prepared, example: int) -> list[Literal]:
-    """The candidates of an example, in their order."""
-    first, last = prepared.arrays["values.start"][example : example + 2]
+def literals_of(examples: ExampleArrays, example: int) -> list[Literal]:
+    """The candidates of an example of a dataset, in their order."""
+    first, last = examples.arrays["values.start"][example : example + 2]
     literals = []
     for row in range(first, last):
-        kind = VALUE_KINDS[prepared.arrays["value.kind"][row]]
-        text = prepared.text("value_text", "value_texts", row)
+        kind = VALUE_KINDS[examples.arrays["value.kind"][row]]
+        text = examples.text("value_text", "value_texts", row)
         literals.append(Literal(text, ValueKind.NUMBER if kind is ValueKind.COUNT else kind))
     return literals
 

@@ -17,7 +17,6 @@ candidates: `values.start`, `value.kind`, `value.column` (-1: none), `value.sour
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -37,12 +36,20 @@ SYNTHETIC = "synthetic"
 
 
 @dataclass(frozen=True)
-class Prepared:
-    """A prepared dataset, its arrays mapped and not read."""
+class SpecialTokens:
+    """Ids of an encoder's special tokens."""
 
-    folder: Path
-    index: Mapping[str, Any]
+    cls: int
+    sep: int
+    pad: int
+
+
+@dataclass(frozen=True)
+class ExampleArrays:
+    """Databases and examples as flat arrays, for an encoder: of a dataset, or of one question."""
+
     arrays: Mapping[str, Array]
+    special: SpecialTokens
 
     def row(self, name: str, start: str, row: int) -> Array:
         """Row `row` of a flat array whose rows begin at `start`."""
@@ -50,8 +57,18 @@ class Prepared:
         return self.arrays[name][first:last]
 
     def text(self, name: str, start: str, row: int) -> str:
-        """A text that was stored as UTF-8."""
+        """Row `row` of a flat array of texts."""
         return bytes(self.row(name, start, row)).decode("utf-8")
+
+
+@dataclass(frozen=True)
+class Prepared(ExampleArrays):
+    """A prepared dataset in a folder, its arrays mapped and not read."""
+
+    folder: Path
+    index: Mapping[str, Any]
+    schemas: Sequence[Schema]
+    """In the order of `databases`."""
 
     def split(self, name: str) -> range:
         """The examples of a split."""
@@ -64,12 +81,6 @@ class Prepared:
     @property
     def databases(self) -> list[str]:
         return list(self.index["databases"])
-
-    @cached_property
-    def schemas(self) -> list[Schema]:
-        """The schemas, in the order of `databases`."""
-        found = read_tables_json(self.folder / TABLES)
-        return [found[database] for database in self.databases]
 
     def schema_of(self, example: int) -> Schema:
         """The schema that an example asks about."""
@@ -86,7 +97,11 @@ def open_prepared(folder: str | Path) -> Prepared:
     index = read_json(folder / INDEX)
     if index.get("format") != FORMAT:
         raise DataError(f"{folder} has format {index.get('format')}, this version reads {FORMAT}: prepare it again")
-    return Prepared(folder, index, map_arrays(folder / ARRAYS))
+    special = SpecialTokens(*(index["encoder"][name] for name in ("cls", "sep", "pad")))
+    schemas = read_tables_json(folder / TABLES)
+    return Prepared(
+        map_arrays(folder / ARRAYS), special, folder, index, [schemas[database] for database in index["databases"]]
+    )
 
 
 def write_prepared(

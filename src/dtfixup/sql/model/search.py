@@ -1,9 +1,9 @@
 """Beam search over derivations, for a batch of questions at once, without Python per hypothesis.
 
-In: a model and a batch. Out: for every question its best derivations, best first. A hypothesis is a row of tensors:
-the open states of its tree as a stack, the LSTM, the actions so far. What may follow is read from the grammar's tables,
-with the room that is left: whatever is chosen, the tree is finished within the limit. Every score is the sum of the
-decoder's own log-probabilities, as in training.
+In: a model and a batch, or all examples of a corpus. Out: for every question its best derivations, best first. A
+hypothesis is a row of tensors: the open states of its tree as a stack, the LSTM, the actions so far. What may follow is
+read from the grammar's tables, with the room that is left: whatever is chosen, the tree is finished within the limit.
+Every score is the sum of the decoder's own log-probabilities, as in training.
 
 Legend: B questions, K beam, Y = B x K hypotheses, A = R + I + V actions (rules, items, candidates), P places of a
 stack, T steps so far, C children of a rule, S grammar states; the rest as in `decoder.py`.
@@ -13,14 +13,19 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
+from rich.progress import track
 from torch import Tensor
 
 from dtfixup.errors import ConfigError
+from dtfixup.fixup.calls import evaluation_mode
 from dtfixup.sql.grammar.rules import Choice, ColumnKind, Grammar, sql_grammar
 from dtfixup.sql.grammar.transitions import STEP_LIMIT
-from dtfixup.sql.model.batches import Batch
+from dtfixup.sql.model.batches import Batch, Corpus
 from dtfixup.sql.model.decoder import Memory, StepState, is_possible
 from dtfixup.sql.model.model import SqlSpModel
+from dtfixup.sql.model.prepared import ExampleArrays
+from dtfixup.sql.model.shapes import rounded
+from dtfixup.weights.arrays import Array
 
 _NOT = -1e30  # the score of what cannot be chosen
 
@@ -227,3 +232,42 @@ class BeamSearch:
 
 
 _CODE = 1 << 16
+
+
+MOST_TOKENS = 512
+"""The longest window, even for an encoder that reads longer ones: schemas are lists, not stories."""
+
+
+def corpus_for(model: SqlSpModel, examples: ExampleArrays, device: torch.device | str) -> Corpus:
+    """Examples on a device, laid out as the model reads them."""
+    tokens = min(model.encoder.max_tokens, MOST_TOKENS)
+    return Corpus(examples, device, max_tokens=tokens, anchors=model.config.anchors)
+
+
+def search_all(
+    model: SqlSpModel,
+    corpus: Corpus,
+    examples: Array,
+    *,
+    beam: int,
+    batch_size: int = 128,
+    limit: int = STEP_LIMIT,
+    progress: bool = False,
+) -> list[list[Hypothesis]]:
+    """Derivations of every example, in the order given; examples of a like size are searched together.
+
+    `limit` is the most steps of a derivation.
+    """
+    by_size = np.lexsort((examples, corpus.sizes.column("tokens")[examples]))
+    search = BeamSearch(model, beam=beam, limit=limit)
+    found: list[list[Hypothesis]] = [[] for _ in examples]
+    starts = range(0, len(examples), batch_size)
+    with evaluation_mode(model.modules()):
+        for start in track(starts, "decode", transient=True, disable=not progress):
+            places = by_size[start : start + batch_size]
+            chosen = examples[places]
+            shape = replace(rounded(corpus.shape_of(chosen)), steps=1)
+            batch = corpus.assemble(torch.from_numpy(chosen).to(corpus.device), shape)
+            for place, hypotheses in zip(places, search(batch), strict=True):
+                found[place] = hypotheses
+    return found

@@ -16,11 +16,12 @@ from dtfixup.errors import DataError
 from dtfixup.sql.database.dataset import split_names
 from dtfixup.sql.model.batches import Batch
 from dtfixup.sql.model.config import SqlSpConfig
-from dtfixup.sql.model.decoding import corpus_for, decode, exact_metrics
+from dtfixup.sql.model.decoding import decode, exact_metrics
 from dtfixup.sql.model.model import SqlSpModel
 from dtfixup.sql.model.plan import plan_batches
 from dtfixup.sql.model.predictions import likeliest
 from dtfixup.sql.model.prepared import SYNTHETIC, Prepared
+from dtfixup.sql.model.search import corpus_for
 from dtfixup.sql.model.shapes import Shape
 from dtfixup.training.config import to_json
 from dtfixup.training.encoder_task import EncoderTask

@@ -1,38 +1,66 @@
-"""What is known of databases and questions → the arrays of a prepared dataset, words cut into subwords.
+"""What is known of databases and questions → flat arrays, words cut into subwords.
 
-In: `DatabaseInputs` and `QuestionInputs`. Out: the arrays that `prepared.py` describes. A part is one database and its
-questions before subwords are cut: `prepare.py` puts the parts of a dataset together with `assemble_parts`, the parser a
-single question with `assemble_question`.
+In: `DatabaseInputs` and `QuestionInputs`. Out: the arrays that `prepared.py` describes. A `Part` is one database and
+its questions before words are cut: `assemble_parts` joins those of a dataset, `assemble_question` is for one question.
 """
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from dtfixup.files import read_json, write_atomically
 from dtfixup.sql.database.dataset import Example
 from dtfixup.sql.grammar.rules import Choice, kind_index
 from dtfixup.sql.linking.candidates import Candidate, Source
 from dtfixup.sql.linking.inputs import DatabaseInputs, QuestionInputs
 from dtfixup.sql.model.prepared import pack_texts, starts
-from dtfixup.weights.arrays import Array, map_arrays
+from dtfixup.weights.arrays import Array, map_arrays, write_arrays
 
 _SOURCES = tuple(Source)
 
 
-def database_part(database: DatabaseInputs) -> dict[str, Array]:
-    """The arrays of a part that are about the database alone."""
-    return {
+@dataclass(frozen=True)
+class Part:
+    """One database and its questions; words are not yet cut into subwords."""
+
+    arrays: Mapping[str, Array]
+    """Of the database `column.table`, `column.kind`, `relation`; and `link`, of all questions one after the other."""
+    items: Sequence[Sequence[str]]
+    """The words of each column and table."""
+    rows: Sequence[dict[str, Any]]
+    """The questions, as `question_row` makes them."""
+
+
+def part_of(database: DatabaseInputs, rows: Sequence[dict[str, Any]], links: Sequence[Array]) -> Part:
+    """A database with its questions and their links."""
+    arrays: dict[str, Array] = {
         "column.table": np.array([column.table for column in database.schema.columns], np.int16),
         "column.kind": np.array(database.kinds, np.int8),
         "relation": database.relations.reshape(-1),
+        "link": np.concatenate([codes.reshape(-1) for codes in links]),
     }
+    return Part(arrays, database.item_words, rows)
+
+
+def write_part(path: Path, part: Part) -> None:
+    """Write a part as two files; the second makes it whole."""
+    write_atomically(path.with_suffix(".safetensors"), lambda temporary: write_arrays(temporary, part.arrays))
+    text = json.dumps({"items": part.items, "rows": part.rows})
+    write_atomically(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+
+
+def read_part(path: Path) -> Part:
+    """Read what `write_part` wrote."""
+    text = read_json(path)
+    return Part(map_arrays(path.with_suffix(".safetensors")), text["items"], text["rows"])
 
 
 def question_row(text: str, question: QuestionInputs) -> dict[str, Any]:
-    """A question of a part; it has no query yet."""
+    """A question of a part, as JSON values; it has no query yet."""
     previous = [None, *question.words[:-1]]
     return {
         "question": text,
@@ -56,24 +84,20 @@ def _value_row(candidate: Candidate) -> list[Any]:
 def assemble_question(
     text: str, question: QuestionInputs, database: DatabaseInputs, pieces: Callable[..., list[list[int]]]
 ) -> dict[str, Array]:
-    """The arrays of a dataset of one question without a query."""
-    row, items = question_row(text, question), {"items": database.item_words}
-    parts = {"": database_part(database)}
-    texts = {"": items | {"examples": [row]}}
-    return _arrays(parts, texts, [("", row)], [question.codes.reshape(-1)], pieces)
+    """The arrays of one question without a query; `pieces` cuts words into subwords."""
+    row = question_row(text, question)
+    part = part_of(database, [row], [question.codes])
+    return _arrays({"": part}, [("", row)], [part.arrays["link"]], pieces)
 
 
 def assemble_parts(
-    made: Mapping[str, Path],
+    parts: Mapping[str, Part],
     examples: Mapping[str, Sequence[Example]],
     pieces: Callable[..., list[list[int]]],
 ) -> tuple[dict[str, Array], dict[str, Any]]:
-    """The arrays of the whole dataset, and what the index says of them; `pieces` cuts words into subwords."""
-    parts = {database: map_arrays(path) for database, path in made.items()}
-    texts = {database: json.loads(bytes(part["text"])) for database, part in parts.items()}
-    rows, links, ranges = _in_order(parts, texts, examples)
-    arrays = _arrays(parts, texts, rows, links, pieces)
-    names = list(parts)
+    """The arrays of a whole dataset, and its index; `pieces` cuts words into subwords."""
+    rows, links, ranges = _in_order(parts, examples)
+    arrays = _arrays(parts, rows, links, pieces)
     unreadable, uncovered = [], dict.fromkeys(examples, 0)
     for split, (start, end) in ranges.items():
         for position in range(start, end):
@@ -83,29 +107,26 @@ def assemble_parts(
                     {"split": split, "index": position - start, "query": row["query"], "reason": row["unreadable"]}
                 )
             uncovered[split] += any(choice == Choice.VALUE and index < 0 for choice, index, *_ in row["steps"])
-    index = {"splits": ranges, "databases": names, "unreadable": unreadable, "uncovered": uncovered}
+    index = {"splits": ranges, "databases": list(parts), "unreadable": unreadable, "uncovered": uncovered}
     return arrays, index
 
 
 def _arrays(
-    parts: Mapping[str, Mapping[str, Array]],
-    texts: Mapping[str, Any],
+    parts: Mapping[str, Part],
     rows: Sequence[tuple[str, dict[str, Any]]],
     links: Sequence[Array],
     pieces: Callable[..., list[list[int]]],
 ) -> dict[str, Array]:
     """Databases and examples; the source of an example is its own database."""
-    subwords = _Subwords(pieces, _all_words(texts))
-    places = {database: place for place, database in enumerate(parts)}
-    own = np.array([places[database] for database, _ in rows], np.int16)
-    arrays = _database_arrays(parts, texts, subwords) | _example_arrays(rows, links, subwords)
+    subwords = _Subwords(pieces, _all_words(parts))
+    numbers = {database: number for number, database in enumerate(parts)}
+    own = np.array([numbers[database] for database, _ in rows], np.int16)
+    arrays = _database_arrays(parts, subwords) | _example_arrays(rows, links, subwords)
     return arrays | {"example.database": own, "example.source": own.copy()}
 
 
 def _in_order(
-    parts: Mapping[str, Mapping[str, Array]],
-    texts: Mapping[str, Any],
-    examples: Mapping[str, Sequence[Example]],
+    parts: Mapping[str, Part], examples: Mapping[str, Sequence[Example]]
 ) -> tuple[list[tuple[str, dict[str, Any]]], list[Array], dict[str, list[int]]]:
     """Rows and links in the order of the splits; a part holds its own in the same order."""
     taken = dict.fromkeys(parts, 0)
@@ -113,28 +134,29 @@ def _in_order(
     rows: list[tuple[str, dict[str, Any]]] = []
     links: list[Array] = []
     ranges: dict[str, list[int]] = {}
-    for split, found in examples.items():
+    for split, members in examples.items():
         begin = len(rows)
-        for example in found:
+        for example in members:
             database = example.database
-            row = texts[database]["examples"][taken[database]]
-            size = len(row["words"]) * len(texts[database]["items"])
+            part = parts[database]
+            row = part.rows[taken[database]]
+            size = len(row["words"]) * len(part.items)
             rows.append((database, row))
-            links.append(parts[database]["link"][offset[database] : offset[database] + size])
+            links.append(part.arrays["link"][offset[database] : offset[database] + size])
             taken[database] += 1
             offset[database] += size
         ranges[split] = [begin, len(rows)]
     return rows, links, ranges
 
 
-def _all_words(texts: Mapping[str, Any]) -> dict[bool, list[str]]:
+def _all_words(parts: Mapping[str, Part]) -> dict[bool, list[str]]:
     """Every word once, those after a space and those not."""
     spaced: dict[str, None] = {}
     inside: dict[str, None] = {}
-    for part in texts.values():
-        for item in part["items"]:
+    for part in parts.values():
+        for item in part.items:
             spaced |= dict.fromkeys(item)
-        for row in part["examples"]:
+        for row in part.rows:
             for word, is_spaced in zip(row["words"], row["spaced"], strict=True):
                 (spaced if is_spaced else inside)[word] = None
             spaced |= dict.fromkeys(value[0] for value in row["values"])
@@ -156,26 +178,24 @@ class _Subwords:
         ids: list[int] = []
         owner: list[int] = []
         for position, word in enumerate(words):
-            found = self._ids[word, True if spaced is None else spaced[position]]
-            ids += found
-            owner += [position] * len(found)
+            pieces = self._ids[word, True if spaced is None else spaced[position]]
+            ids += pieces
+            owner += [position] * len(pieces)
         return ids, owner
 
 
-def _database_arrays(
-    parts: Mapping[str, Mapping[str, Array]], texts: Mapping[str, Any], subwords: _Subwords
-) -> dict[str, Array]:
-    items = [subwords.of(item) for part in texts.values() for item in part["items"]]
+def _database_arrays(parts: Mapping[str, Part], subwords: _Subwords) -> dict[str, Array]:
+    items = [subwords.of(item) for part in parts.values() for item in part.items]
     return {
-        "columns.start": starts([len(part["column.kind"]) for part in parts.values()]),
-        "column.table": np.concatenate([part["column.table"] for part in parts.values()]),
-        "column.kind": np.concatenate([part["column.kind"] for part in parts.values()]),
-        "items.start": starts([len(part["items"]) for part in texts.values()]),
+        "columns.start": starts([len(part.arrays["column.kind"]) for part in parts.values()]),
+        "column.table": np.concatenate([part.arrays["column.table"] for part in parts.values()]),
+        "column.kind": np.concatenate([part.arrays["column.kind"] for part in parts.values()]),
+        "items.start": starts([len(part.items) for part in parts.values()]),
         "item_tokens.start": starts([len(ids) for ids, _ in items]),
         "item_token.id": _flat((ids for ids, _ in items), np.int32),
         "item_token.word": _flat((owner for _, owner in items), np.int16),
-        "relations.start": starts([len(part["relation"]) for part in parts.values()]),
-        "relation": np.concatenate([part["relation"] for part in parts.values()]),
+        "relations.start": starts([len(part.arrays["relation"]) for part in parts.values()]),
+        "relation": np.concatenate([part.arrays["relation"] for part in parts.values()]),
     }
 
 

@@ -12,16 +12,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
-from importlib import metadata
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from dtfixup.errors import ConfigError, DataError, SqlError
-from dtfixup.files import package_digest, read_json, write_atomically
+from dtfixup.files import read_json
 from dtfixup.sql.database.content import open_content
 from dtfixup.sql.database.dataset import Dataset, Example, open_dataset
 from dtfixup.sql.database.location import DatabaseLike
@@ -34,22 +32,16 @@ from dtfixup.sql.linking.candidates import Candidate, covers
 from dtfixup.sql.linking.inputs import DatabaseInputs, describe_database, describe_question
 from dtfixup.sql.model.prepared import (
     ARRAYS,
-    FORMAT,
     INDEX,
     SYNTHETIC,
     write_prepared,
 )
-from dtfixup.sql.preparation.assembly import assemble_parts, database_part, question_row
-from dtfixup.weights.arrays import Array, map_arrays, write_arrays
+from dtfixup.sql.preparation.assembly import Part, assemble_parts, part_of, question_row, read_part, write_part
+from dtfixup.sql.preparation.fingerprint import data_hash, databases_of, fingerprint_of
+from dtfixup.weights.arrays import Array, map_arrays
 
 SPLITS = ("train", "dev")
 _PARTS = ".parts"
-_LIBRARIES = ("rapidfuzz", "simplemma", "sqlglot")
-_ROOMS = tuple(
-    f"dtfixup.sql.{room}"
-    for room in ("language", "database", "grammar", "linking", "preparation", "model", "execution")
-)
-"""Whose code makes prepared data."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +81,7 @@ def prepare(
     dataset, folder = open_dataset(data), Path(out)
     examples = {split: dataset.split(split) for split in splits}
     tokenizer = load_tokenizer(encoder)
-    fingerprint = _fingerprint(dataset, examples, tokenizer.sha256, synthetic, phrases)
+    fingerprint = fingerprint_of(data_hash(dataset, examples), tokenizer.sha256, synthetic, phrases)
     if _is_done(folder, fingerprint):
         return _report(folder, was_there=True)
     made_up = _synthesised(dataset, synthetic, workers, show_progress) if synthetic else []
@@ -98,7 +90,8 @@ def prepare(
         examples[SYNTHETIC] = [example for example, _ in made_up]
     parts = folder / _PARTS / fingerprint[:16]
     _discard_other_parts(parts)
-    made = _make_parts(dataset, examples, parts, workers or os.cpu_count() or 1, show_progress)
+    files = _make_parts(dataset, examples, parts, workers or os.cpu_count() or 1, show_progress)
+    made = {database: read_part(file) for database, file in files.items()}
     arrays, index = assemble_parts(made, examples, tokenizer.pieces)
     if made_up:
         sources = [index["databases"].index(source) for _, source in made_up]
@@ -112,7 +105,7 @@ def prepare(
             "sep": tokenizer.sep_id,
             "pad": tokenizer.pad_id,
         },
-        "data_hash": _data_hash(dataset, examples),
+        "data_hash": data_hash(dataset, examples),
         "grammar": hashlib.sha256(json.dumps(sql_grammar().rules).encode()).hexdigest(),
     }
     write_prepared(folder, arrays, index, [dataset.schemas[database] for database in index["databases"]])
@@ -143,37 +136,6 @@ def _report(folder: Path, *, was_there: bool) -> PrepareReport:
     return PrepareReport(folder, was_there, sizes, tuple(index["unreadable"]), index["uncovered"])
 
 
-# Fingerprints: what the result depends on.
-
-
-def _data_hash(dataset: Dataset, examples: Mapping[str, Sequence[Example]]) -> str:
-    """A hash of schemas, examples and stored rows."""
-    digest = hashlib.sha256((dataset.folder / "tables.json").read_bytes())
-    for split, found in examples.items():
-        rows = [[example.database, example.question, example.query] for example in found]
-        digest.update(json.dumps([split, rows]).encode())
-    for database in _databases(examples):
-        with dataset.database_file(database).open("rb") as stream:
-            digest.update(hashlib.file_digest(stream, "sha256").digest())
-    return digest.hexdigest()
-
-
-def _fingerprint(
-    dataset: Dataset, examples: Mapping[str, Sequence[Example]], tokenizer: str, synthetic: int, phrases: int
-) -> str:
-    """A hash of all that the result is made from: data, tokenizer, this package's code, versions of libraries."""
-    libraries = [f"{name}=={metadata.version(name)}" for name in _LIBRARIES]
-    made_of = [str(FORMAT), _data_hash(dataset, examples), tokenizer, package_digest(*_ROOMS), *libraries]
-    if synthetic:
-        made_of += [str(synthetic), package_digest("dtfixup.sql.synthesis.templates")]
-    if phrases:
-        made_of += [
-            f"{phrases} phrases",
-            package_digest("dtfixup.sql.synthesis.phrases", "dtfixup.sql.synthesis.templates"),
-        ]
-    return hashlib.sha256(" ".join(made_of).encode()).hexdigest()
-
-
 def _is_done(folder: Path, fingerprint: str) -> bool:
     if not (folder / INDEX).is_file():
         return False
@@ -183,10 +145,6 @@ def _is_done(folder: Path, fingerprint: str) -> bool:
     except DataError:
         return False
     return bool(found)
-
-
-def _databases(examples: Mapping[str, Sequence[Example]]) -> list[str]:
-    return sorted({example.database for found in examples.values() for example in found})
 
 
 # Parts: one per database, each made in a worker.
@@ -204,10 +162,10 @@ def _make_parts(
     dataset: Dataset, examples: Mapping[str, Sequence[Example]], parts: Path, workers: int, show_progress: bool
 ) -> dict[str, Path]:
     everything = [example for found in examples.values() for example in found]
-    tasks: dict[str, list[Example]] = {database: [] for database in _databases(examples)}
+    tasks: dict[str, list[Example]] = {database: [] for database in databases_of(examples)}
     for example in everything:
         tasks[example.database].append(example)
-    paths = {database: parts / f"{number:04d}.safetensors" for number, database in enumerate(tasks)}
+    paths = {database: parts / f"{number:04d}.json" for number, database in enumerate(tasks)}
     missing = [database for database in tasks if not paths[database].is_file()]
     missing.sort(
         key=lambda database: (-len(tasks[database]), database)
@@ -234,11 +192,11 @@ def _in_parallel(
     }
     if workers == 1 or len(jobs) <= 1:
         for database, job in jobs.items():
-            make_part(*job)
+            _write_part(*job)
             yield database
         return
     with ProcessPoolExecutor(min(workers, len(jobs)), mp_context=get_context("spawn")) as pool:
-        futures = {pool.submit(make_part, *job): database for database, job in jobs.items()}
+        futures = {pool.submit(_write_part, *job): database for database, job in jobs.items()}
         try:
             for future in as_completed(futures):
                 future.result()
@@ -252,18 +210,16 @@ def _in_parallel(
             pool.shutdown(cancel_futures=True)
 
 
-def make_part(schema: Schema, database: DatabaseLike, examples: Sequence[Example], path: Path) -> None:
-    """Everything about one database and its questions but subwords, as one file."""
+def make_part(schema: Schema, database: DatabaseLike, examples: Sequence[Example]) -> Part:
+    """Everything about one database and its questions but subwords."""
     inputs = describe_database(schema, open_content(schema, database))
     reader = SqlReader(schema)
-    rows = [_example_row(example, inputs, reader) for example in examples]
-    content = {"items": inputs.item_words, "examples": [row for row, _ in rows]}
-    arrays: dict[str, Array] = {
-        "text": np.frombuffer(json.dumps(content).encode(), np.uint8),
-        **database_part(inputs),
-        "link": np.concatenate([codes.reshape(-1) for _, codes in rows]),
-    }
-    write_atomically(path, lambda temporary: write_arrays(temporary, arrays))
+    made = [_example_row(example, inputs, reader) for example in examples]
+    return part_of(inputs, [row for row, _ in made], [codes for _, codes in made])
+
+
+def _write_part(schema: Schema, file: Path, examples: Sequence[Example], path: Path) -> None:
+    write_part(path, make_part(schema, file, examples))
 
 
 def _example_row(example: Example, database: DatabaseInputs, reader: SqlReader) -> tuple[dict[str, Any], Array]:

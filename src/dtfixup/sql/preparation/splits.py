@@ -14,9 +14,10 @@ import torch
 from dtfixup.encoders import load_tokenizer
 from dtfixup.errors import DataError
 from dtfixup.files import cache_folder
-from dtfixup.sql.model.decoding import corpus_for, decode
+from dtfixup.sql.model.decoding import decode
 from dtfixup.sql.model.predictions import Prediction
 from dtfixup.sql.model.prepared import INDEX, Prepared, open_prepared
+from dtfixup.sql.model.search import corpus_for
 from dtfixup.sql.model.store import load_model
 from dtfixup.sql.preparation.prepare import prepare
 
