@@ -90,34 +90,6 @@ def draw_curves(results: Sequence[Path], out: Path, *, metric: str = "exact", ti
     return write_atomically(out, lambda temporary: figure.savefig(temporary, dpi=130, format="png"))
 
 
-def draw_panels(
-    panels: Mapping[str, Mapping[str, Sequence[Path]]],
-    out: Path,
-    *,
-    metric: str,
-    ylabel: str,
-    level: float | None = None,
-) -> Path:
-    """Draw a metric against the epoch in several panels side by side, which share their axis and the legend.
-
-    Args:
-        panels: for each title the lines, and for each line's name the result files of its seeds.
-        out: PNG file for the picture.
-        metric: of the evaluations during training.
-        ylabel: what it is.
-        level: what guessing gives: a dotted line, and nothing far below it is shown.
-    """
-    bands = {
-        title: [band_of(name, [read_curve(file, metric) for file in files]) for name, files in lines.items()]
-        for title, lines in panels.items()
-    }
-    figure = panels_figure(bands, ylabel=ylabel, level=level, size=(1.2 + 2.6 * len(panels), 3.8))
-    if level is not None:
-        lowest = min(min(band.lowest) for drawn in bands.values() for band in drawn)
-        figure.axes[0].set_ylim(bottom=0.9 * min(level, lowest))
-    return write_atomically(out, lambda temporary: figure.savefig(temporary, dpi=130, format="png"))
-
-
 def panels_figure(
     panels: Mapping[str, Sequence[Band]],
     *,
@@ -180,40 +152,25 @@ class DepthLine:
         return {depth: fmean(self.values[depth]) for depth in sorted(self.values) if depth not in self.split}
 
 
-def draw_depths(
-    lines: Sequence[DepthLine],
-    out: Path,
-    *,
-    ylabel: str,
-    baseline: tuple[str, Sequence[float]] | None = None,
-    chance: float | None = None,
-    title: str = "mean and standard deviation over the seeds; dots are seeds",
-) -> Path:
-    """Draw means and standard deviations against depth.
-
-    Args:
-        lines: one for each strategy.
-        out: PNG file for the picture.
-        ylabel: what the values are.
-        baseline: name and values of what has no depth, such as the encoder alone: a level line.
-        chance: what guessing gives: a dotted line.
-        title: of the picture.
-    """
-    figure = depth_figure(lines, ylabel=ylabel, baseline=baseline, chance=chance, title=title)
-    return write_atomically(out, lambda temporary: figure.savefig(temporary, dpi=130, format="png"))
-
-
 def depth_figure(
     lines: Sequence[DepthLine],
     *,
     ylabel: str,
     baseline: tuple[str, Sequence[float]] | None = None,
     chance: float | None = None,
-    title: str = "",
     paper: Sequence[DepthLine] = (),
     size: tuple[float, float] = (8.0, 4.4),
 ) -> "Figure":
-    """What `draw_depths` writes, and means of others as dashed lines behind it; `size` is in inches."""
+    """Means and standard deviations against depth.
+
+    Args:
+        lines: one for each strategy.
+        ylabel: what the values are.
+        baseline: name and values of what has no depth, such as the encoder alone: a level line.
+        chance: what guessing gives: a dotted line.
+        paper: the paper's means: dashed lines behind the others.
+        size: in inches.
+    """
     from matplotlib.figure import Figure
 
     if not lines:
@@ -246,7 +203,6 @@ def depth_figure(
     axis.set_xlim(depths[0] / 1.15, depths[-1] * 1.15)
     axis.set_xlabel("new layers")
     axis.set_ylabel(ylabel)
-    axis.set_title(title, fontsize=11)
     axis.grid(alpha=0.3)
     axis.spines[["top", "right"]].set_visible(False)
     _label_ends(axis, named)

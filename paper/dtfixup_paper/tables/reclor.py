@@ -1,13 +1,10 @@
-"""The runs of the ReClor experiments: tables 4 and 5 of the paper, and the tuning before them.
+"""What the ReClor experiments train: configurations, the grid of tuning, and a function that trains one run.
 
-In: examples, and a configuration to start from. Out: lists of `Run`s for `sweep.run_sweep`. `main` compares no new
-layers, standard layers and DT-Fixup layers, `depth` the strategies at several depths; both evaluate on val. `tune`
-tries learning rates, dropout and warm-up on training examples that are held out; what it chose is `settings.RECLOR`.
+The cells of the tables are in `reclor_cells.py`; what tuning chose is `settings.RECLOR`.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from itertools import product
 from pathlib import Path
 
@@ -15,27 +12,14 @@ from rich.console import Console
 
 from dtfixup.files import read_json
 from dtfixup.provenance import RESULT
-from dtfixup.reading.presets import ReadingRunConfig, minilm
+from dtfixup.reading.presets import ReadingRunConfig
 from dtfixup.reading.train import ReadingSource, train_reading
-from dtfixup_paper.runs.sweep import Content, Run
-from dtfixup_paper.tables.settings import NO_LAYERS, RECLOR, Choices, ReclorSettings, usual_warmup
+from dtfixup_paper.runs.sweep import Content
+from dtfixup_paper.tables.settings import NO_LAYERS, ReclorSettings, usual_warmup
 
 MAIN, DEPTH, TUNE = "reclor-main", "reclor-depth", "reclor-tune"
 DEPTHS = (4, 8, 16, 24)
-TUNE_SEED, HELD_OUT = 1, 0.1
-_ENCODER_COST = 5.0  # the time that encoder and head take in a step, in new layers
-
-
-class Part(StrEnum):
-    """What to run."""
-
-    MAIN = "main"
-    DEPTH = "depth"
-    TUNE = "tune"
-    ALL = "all"
-    """Main and depth: what is published. Tuning comes before it."""
-
-
+HELD_OUT = 0.1
 _RATES = (1e-4, 3e-4, 6e-4)
 _ADMIN, _DEEPNORM = usual_warmup("admin"), usual_warmup("deepnorm")
 
@@ -75,35 +59,6 @@ GRID: Sequence[tuple[str, int, Sequence[ReclorSettings]]] = (
 """Strategy, depth, and the settings to try: the deep ones apart, because what trains 4 layers may break 16."""
 
 
-def runs_of(
-    part: Part | str,
-    source: ReadingSource,
-    *,
-    base: ReadingRunConfig | None = None,
-    choices: Choices[ReclorSettings] = RECLOR,
-    seeds: int | None = None,
-    command: str = "",
-) -> list[Run]:
-    """The runs of a part, first seed first, so that a sweep that ends early has something of everything.
-
-    Args:
-        part: which runs.
-        source: the examples.
-        base: configuration to start from; the `minilm` preset by default.
-        choices: the settings of every strategy.
-        seeds: of every variant, instead of 5 in `main`, 3 in `depth` and 2 of its pre-LN.
-        command: what the result files say they were made by.
-    """
-    make = _Maker(source, base or minilm(), choices, command)
-    lists = {
-        Part.MAIN: [make.main_runs],
-        Part.DEPTH: [make.depth_runs],
-        Part.TUNE: [make.tune_runs],
-        Part.ALL: [make.main_runs, make.depth_runs],
-    }
-    return [run for runs in lists[Part(part)] for run in runs(seeds)]
-
-
 @dataclass(frozen=True)
 class TrainReading:
     """Trains one configuration; a `Run.train` that can be sent to another process."""
@@ -120,59 +75,6 @@ class TrainReading:
         )
         content: Content | None = read_json(folder / RESULT) if done.metrics else None
         return content
-
-
-@dataclass(frozen=True)
-class _Maker:
-    source: ReadingSource
-    base: ReadingRunConfig
-    choices: Choices[ReclorSettings]
-    command: str
-
-    def main_runs(self, seeds: int | None = None) -> list[Run]:
-        """Table 4."""
-        variants = [(NO_LAYERS, 0), ("standard", 4), ("dt-fixup", 4)]
-        return [
-            self._run(MAIN, strategy, layers, self.choices.of(strategy, layers), seed)
-            for seed in range(1, (seeds or 5) + 1)
-            for strategy, layers in variants
-        ]
-
-    def depth_runs(self, seeds: int | None = None) -> list[Run]:
-        """The ReClor half of table 5, and pre-LN beside it. What `main` has trained is found by its configuration."""
-        variants = [(strategy, layers, seeds or 3) for layers in DEPTHS for strategy in ("standard", "dt-fixup")]
-        variants += [("pre-ln", layers, seeds or 2) for layers in (16, 24)]
-        return [
-            self._run(DEPTH, strategy, layers, self.choices.of(strategy, layers), seed)
-            for seed in range(1, max(count for _, _, count in variants) + 1)
-            for strategy, layers, count in variants
-            if seed <= count
-        ]
-
-    def tune_runs(self, seeds: int | None = None) -> list[Run]:
-        """The grid, on held-out training examples; val is not looked at."""
-        tuning = replace(self, base=replace(self.base, hold_out=HELD_OUT))
-        return [
-            tuning._run(TUNE, strategy, layers, settings, seed)
-            for seed in range(TUNE_SEED, TUNE_SEED + (seeds or 1))
-            for strategy, layers, grid in GRID
-            for settings in grid
-        ]
-
-    def _run(self, experiment: str, strategy: str, layers: int, settings: ReclorSettings, seed: int) -> Run:
-        config = configure(self.base, strategy, layers, settings, seed, len(self.source.data.train))
-        variant = variant_of(strategy, layers, settings if experiment == TUNE else None)
-        return Run(
-            experiment,
-            variant,
-            seed,
-            config,
-            self.source.data.data_hash,
-            TrainReading(config, self.source, f"{experiment}-{variant}", self.command),
-            metric="held_out_accuracy" if config.hold_out else "val_accuracy",
-            cost=(_ENCODER_COST + layers) * config.training.epochs,
-            command=self.command,
-        )
 
 
 def configure(

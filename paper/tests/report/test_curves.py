@@ -8,16 +8,8 @@ from typing import Any
 
 import matplotlib.figure
 import pytest
-from dtfixup.cli.results import curves as curves_verb
-from dtfixup_paper.report.curves import (
-    DepthLine,
-    bands_of,
-    draw_curves,
-    draw_depths,
-    draw_panels,
-    read_curve,
-    spread,
-)
+from dtfixup_paper.cli_spider import curves as curves_verb
+from dtfixup_paper.report.curves import bands_of, draw_curves, read_curve, spread
 from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib import image
@@ -144,59 +136,3 @@ def test_labels_are_apart_in_order_and_not_moved_without_need(places: list[float
     nearest = sorted(places)
     if all(after - before >= gap for before, after in itertools.pairwise(nearest)):
         assert found == pytest.approx(places)
-
-
-class Drawn:
-    """The figures that are made, as they stand when they are written."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.figures: list[matplotlib.figure.Figure] = []
-        write = matplotlib.figure.Figure.savefig
-
-        def keep(figure: matplotlib.figure.Figure, *args: Any, **named: Any) -> None:
-            self.figures.append(figure)
-            write(figure, *args, **named)
-
-        monkeypatch.setattr(matplotlib.figure.Figure, "savefig", keep)
-
-    @property
-    def texts(self) -> list[str]:
-        return [text.get_text() for axis in self.figures[-1].axes for text in axis.texts]
-
-
-def test_depths_have_means_bars_and_level_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    drawn = Drawn(monkeypatch)
-    lines = [
-        DepthLine("standard", {4: [38.0, 40.0], 16: [25.0, 27.0]}),
-        DepthLine("dt-fixup", {4: [42.0], 16: [43.0, 44.0, 45.0]}),
-    ]
-    out = draw_depths(lines, tmp_path / "d.png", ylabel="accuracy", baseline=("none", [40.0, 42.0]), chance=25.0)
-    assert image.imread(out).shape[0] > 400
-    (axis,) = drawn.figures[0].axes
-    assert [label.get_text() for label in axis.get_xticklabels()] == ["4", "16"]
-    means = [list(line.get_ydata()) for line in axis.lines if line.get_marker() == "o"]
-    assert means == [[39.0, 26.0], [42.0, 44.0]]
-    bars = [segment for container in axis.containers for segment in container.lines[2][0].get_segments()]
-    assert [round(float(bar[1][1] - bar[0][1]), 4) for bar in bars] == [2.8284, 2.8284, 0.0, 2.0]
-    assert sorted(drawn.texts) == ["chance 25 %", "dt-fixup\n44.0 %", "none\n41.0 %", "standard\n26.0 %"]
-    with pytest.raises(DataError, match="no run with new layers"):
-        draw_depths([], tmp_path / "d.png", ylabel="accuracy")
-
-
-def test_panels_share_names_and_colours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    drawn = Drawn(monkeypatch)
-    fixup = [write_result(tmp_path / f"f{seed}.json", [10, 20 + seed], seed=seed) for seed in (1, 2)]
-    other = [write_result(tmp_path / "o.json", [5, 6], strategy="standard")]
-    panels = {"4 layers": {"no layers": other, "dt-fixup": fixup}, "8 layers": {"dt-fixup": fixup, "standard": other}}
-    out = draw_panels(panels, tmp_path / "p.png", metric="exact", ylabel="exact, %", level=3.0)
-    assert image.imread(out).shape[0] > 400
-    first, second = drawn.figures[0].axes
-    assert (first.get_title(), second.get_title()) == ("4 layers", "8 layers")
-    assert first.get_ylim()[0] == second.get_ylim()[0] == pytest.approx(2.7), "the axis begins just below guessing"
-    assert list(first.lines[1].get_ydata()) == [10.0, 21.5]
-    assert first.lines[1].get_color() == second.lines[0].get_color()
-    assert first.lines[0].get_color() not in {first.lines[1].get_color(), second.lines[1].get_color()}
-    (legend,) = drawn.figures[0].legends
-    assert [text.get_text() for text in legend.get_texts()] == ["no layers", "dt-fixup", "standard"]
-    with pytest.raises(DataError, match="no result file"):
-        draw_panels({}, tmp_path / "p.png", metric="exact", ylabel="")

@@ -192,4 +192,15 @@ def test_reclor_is_trained_as_its_own_command_does() -> None:
     main_table = cells("reclor-main")
     none = configure_reading(minilm_reading(), NO_LAYERS, 0, RECLOR.of(NO_LAYERS, 0), 1, 4638)
     assert main_table["no-new-layers"].config == none
-    assert {cell.seeds for cell in main_table.values()} == {5}
+    assert {name: cell.seeds for name, cell in main_table.items()} == {
+        "no-new-layers": 5,
+        "standard-n4": 5,
+        "dt-fixup-n4": 5,
+    }
+    seeds = {f"{strategy}-n{layers}": 3 for strategy in ("standard", "dt-fixup") for layers in (4, 8, 16, 24)}
+    assert {name: cell.seeds for name, cell in cells("reclor-depth").items()} == {
+        **seeds, "pre-ln-n16": 2, "pre-ln-n24": 2,
+    }  # fmt: skip
+    tuned = cells("reclor-tune")
+    assert all(cell.config.hold_out == 0.1 for cell in tuned.values()), "val is not looked at"
+    assert "standard-n4-lr3e-4-enc3e-5-drop0.4-warm0.3" in tuned
