@@ -12,6 +12,7 @@ import pytest
 from rich.console import Console
 
 from dtfixup.errors import DataError, GuardError
+from dtfixup.processes import Lost
 from dtfixup.sql.database.dataset import Dataset, open_dataset
 from dtfixup.sql.database.location import Dialect
 from dtfixup.sql.database.sample import sample_folder
@@ -26,7 +27,6 @@ from dtfixup.sql.evaluation.execution_accuracy import (
     summarise_execution,
 )
 from dtfixup.sql.execution.guarded import check_statement
-from dtfixup.sql.execution.workers import Lost
 
 
 def _database(path: Path, *rows: str) -> Path:

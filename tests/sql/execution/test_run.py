@@ -49,7 +49,7 @@ def test_a_script_without_a_main_guard_is_told(pets: Path, tmp_path: Path) -> No
     )
     done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert 'call run_query below `if __name__ == "__main__":`' in done.stdout
+    assert 'start the work below `if __name__ == "__main__":`' in done.stdout
 
 
 def test_one_long_call_is_stopped(pets: Path) -> None:

@@ -23,6 +23,7 @@ from rich.table import Table
 from dtfixup.encoders import encoder_identity
 from dtfixup.errors import GuardError
 from dtfixup.files import file_sha256
+from dtfixup.processes import Lost, run_supervised
 from dtfixup.provenance import provenance
 from dtfixup.sql.ask.answers import Verdict as Worth
 from dtfixup.sql.ask.opened import OpenedDatabase
@@ -35,7 +36,6 @@ from dtfixup.sql.evaluation.execution_accuracy import ExecutionVerdict, Outcome,
 from dtfixup.sql.evaluation.failures import Failure, count_failures, failures_of
 from dtfixup.sql.evaluation.neutral import judge_any
 from dtfixup.sql.execution.guarded import open_guarded
-from dtfixup.sql.execution.workers import Lost, run_supervised
 from dtfixup.sql.linking.view import printable
 from dtfixup.weights.tensors import read_content
 from dtfixup.weights.trained import weights_file

@@ -19,6 +19,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 from dtfixup.errors import GuardError
+from dtfixup.processes import Lost, run_supervised
 from dtfixup.sql.database.dataset import Dataset
 from dtfixup.sql.database.location import DatabaseLike
 from dtfixup.sql.database.schema import Schema
@@ -26,7 +27,6 @@ from dtfixup.sql.evaluation.same_rows import equal_results, is_ordered
 from dtfixup.sql.evaluation.variants import Content, read_content, write_variants
 from dtfixup.sql.evaluation.witnesses import witness_of
 from dtfixup.sql.execution.guarded import Rows, open_guarded
-from dtfixup.sql.execution.workers import Lost, run_supervised
 
 
 class Outcome(StrEnum):

@@ -9,18 +9,16 @@ import json
 import sqlite3
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import closing
 from itertools import islice
-from multiprocessing import get_context
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import sqlglot
-from rich.progress import track
 
 from dtfixup.errors import DataError, GuardError, SqlError
+from dtfixup.processes import map_supervised
 from dtfixup.sql.database.content import open_content
 from dtfixup.sql.database.dataset import Dataset, Example, open_dataset
 from dtfixup.sql.database.schema import Schema
@@ -53,32 +51,45 @@ def measure(
     """All figures of a dataset. Databases are measured in parallel."""
     dataset = open_dataset(data)
     report: dict[str, Any] = {}
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-        for split in splits:
-            examples = dataset.split(split)
-            tasks: dict[str, list[tuple[int, Example]]] = {}
-            for index, example in enumerate(examples):
-                tasks.setdefault(example.database, []).append((index, example))
-            schemas = [dataset.schemas[database] for database in tasks]
-            made = pool.map(_measure_database, schemas, map(dataset.database_file, tasks), tasks.values())
-            parts = list(track(made, f"measuring {split}", len(tasks), disable=not show_progress, transient=True))
-            report[split] = _sum_up(parts)
-        if walks:
-            chosen = _walkable(dataset)[:walk_schemas]
-            counts = [walks // len(chosen) + (position < walks % len(chosen)) for position in range(len(chosen))]
-            walked = [dataset.schemas[database] for database in chosen]
-            made_walks = pool.map(_walk_database, walked, map(dataset.database_file, chosen), counts)
-            failures = list(track(made_walks, "walking", len(chosen), disable=not show_progress, transient=True))
-            failed = [failure for found in failures for failure in found]
-            report["walks"] = {"walks": walks, "schemas": len(chosen), "failed": len(failed), "failures": failed[:20]}
+    for split in splits:
+        by_database: dict[str, list[tuple[int, Example]]] = {}
+        for index, example in enumerate(dataset.split(split)):
+            by_database.setdefault(example.database, []).append((index, example))
+        tasks = {
+            name: (dataset.schemas[name], dataset.database_file(name), examples)
+            for name, examples in by_database.items()
+        }
+        description = f"measuring {split}"
+        report[split] = _sum_up(
+            map_supervised(_measure_database, tasks, description, workers=workers, show_progress=show_progress)
+        )
+    if walks:
+        chosen = _walkable(dataset)[:walk_schemas]
+        walk_tasks = {
+            name: (
+                dataset.schemas[name],
+                dataset.database_file(name),
+                walks // len(chosen) + (position < walks % len(chosen)),
+            )
+            for position, name in enumerate(chosen)
+        }
+        lists = map_supervised(_walk_database, walk_tasks, "walking", workers=workers, show_progress=show_progress)
+        failures = [failure for failures in lists for failure in failures]
+        report["walks"] = {
+            "walks": walks,
+            "schemas": len(chosen),
+            "failed": len(failures),
+            "failures": failures[:20],
+        }
     if verdicts is not None:
         report["verdicts"] = compare_verdicts(verdicts, dataset.schemas)
     return report
 
 
 def _measure_database(
-    schema: Schema, file: Path, examples: Sequence[tuple[int, Example]]
+    task: tuple[Schema, Path, Sequence[tuple[int, Example]]],
 ) -> tuple[list[dict[str, Any]], LinkFigures]:
+    schema, file, examples = task
     measurer = _Measurer(describe_database(schema, open_content(schema, file)))
     with open_guarded(file, deadline=_DEADLINE, max_rows=_MAX_ROWS, filter_text=False) as connection:
         rows = [{"index": index} | measurer.measure(example, connection) for index, example in examples]
@@ -185,8 +196,9 @@ def _walkable(dataset: Dataset) -> list[str]:
     ]
 
 
-def _walk_database(schema: Schema, file: Path, count: int) -> list[str]:
+def _walk_database(task: tuple[Schema, Path, int]) -> list[str]:
     """Walks over one database that did not end in SQL that sqlglot parses and SQLite explains."""
+    schema, file, count = task
     inputs = describe_database(schema, open_content(schema, file))
     writer = SqlWriter(schema)
     failures = []

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 from dtfixup.errors import DeadlineError, GuardError, SchemaError, WorkerStartError
+from dtfixup.processes import Lost, run_supervised
 from dtfixup.sql.database.location import DatabaseLike, Location
 from dtfixup.sql.execution.guarded import Limits, Rows, open_guarded
-from dtfixup.sql.execution.workers import Lost, run_supervised
 
 GRACE_SECONDS = 1.0
 """How much longer than the deadline SQLite may take to stop by itself."""
@@ -38,13 +38,10 @@ def run_query(database: DatabaseLike, sql: str, *, deadline: float = 5.0, max_ro
         return _run(task)
     try:
         [(_, outcome)] = run_supervised(_run, [task], workers=1, deadline=deadline + GRACE_SECONDS)
-    except WorkerStartError:
-        raise GuardError(
-            "the process that runs the query did not start; in a script of your own, call run_query below "
-            '`if __name__ == "__main__":`, because a new process reads the script again'
-        ) from None
+    except WorkerStartError as error:
+        raise GuardError(f"the query did not run: {error}") from None
     if isinstance(outcome, Lost):
-        if "no answer" in outcome.reason:
+        if outcome.is_late:
             raise DeadlineError(f"stopped after {deadline:g} s: the query computes too much; ask for less")
         raise GuardError(f"the query ended its process ({outcome.reason}); ask for less")
     return outcome

@@ -15,6 +15,7 @@ from typing import Any
 from rich.progress import track
 
 from dtfixup.errors import SchemaError, SqlError
+from dtfixup.processes import Lost, run_supervised
 from dtfixup.sql.ask.opened import OpenedDatabase
 from dtfixup.sql.ask.parser import TextToSql
 from dtfixup.sql.database.location import Location
@@ -27,7 +28,6 @@ from dtfixup.sql.evaluation.execution_accuracy import (
     summarise_execution,
 )
 from dtfixup.sql.evaluation.neutral import judge_any
-from dtfixup.sql.execution.workers import Lost, run_supervised
 from dtfixup.sql.finetune.pairs import UsablePair
 from dtfixup.sql.grammar.tree import Child, Literal, Node
 from dtfixup.sql.grammar.writer import SqlWriter

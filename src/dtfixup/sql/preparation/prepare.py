@@ -6,20 +6,15 @@ database is a part: parts are made in parallel, kept on disk until all are there
 
 import hashlib
 import json
-import os
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
-
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from typing import Any, NamedTuple
 
 from dtfixup.errors import ConfigError, DataError, SqlError
 from dtfixup.files import read_json
+from dtfixup.processes import map_supervised
 from dtfixup.sql.database.content import open_content
 from dtfixup.sql.database.dataset import Dataset, Example, open_dataset
 from dtfixup.sql.database.location import DatabaseLike
@@ -30,12 +25,7 @@ from dtfixup.sql.grammar.transitions import ApplyRule, SelectColumn, Step, steps
 from dtfixup.sql.grammar.tree import Literal
 from dtfixup.sql.linking.candidates import Candidate, covers
 from dtfixup.sql.linking.inputs import DatabaseInputs, describe_database, describe_question
-from dtfixup.sql.model.prepared import (
-    ARRAYS,
-    INDEX,
-    SYNTHETIC,
-    write_prepared,
-)
+from dtfixup.sql.model.prepared import ARRAYS, INDEX, SYNTHETIC, write_prepared
 from dtfixup.sql.preparation.assembly import Part, assemble_parts, part_of, question_row, read_part, write_part
 from dtfixup.sql.preparation.fingerprint import data_hash, databases_of, fingerprint_of
 from dtfixup.weights.arrays import Array, map_arrays
@@ -90,7 +80,7 @@ def prepare(
         examples[SYNTHETIC] = [example for example, _ in made_up]
     parts = folder / _PARTS / fingerprint[:16]
     _discard_other_parts(parts)
-    files = _make_parts(dataset, examples, parts, workers or os.cpu_count() or 1, show_progress)
+    files = _make_parts(dataset, examples, parts, workers, show_progress)
     made = {database: read_part(file) for database, file in files.items()}
     arrays, index = assemble_parts(made, examples, tokenizer.pieces)
     if made_up:
@@ -159,55 +149,35 @@ def _discard_other_parts(parts: Path) -> None:
 
 
 def _make_parts(
-    dataset: Dataset, examples: Mapping[str, Sequence[Example]], parts: Path, workers: int, show_progress: bool
+    dataset: Dataset,
+    examples: Mapping[str, Sequence[Example]],
+    parts: Path,
+    workers: int | None,
+    show_progress: bool,
 ) -> dict[str, Path]:
-    everything = [example for found in examples.values() for example in found]
-    tasks: dict[str, list[Example]] = {database: [] for database in databases_of(examples)}
-    for example in everything:
-        tasks[example.database].append(example)
-    paths = {database: parts / f"{number:04d}.json" for number, database in enumerate(tasks)}
-    missing = [database for database in tasks if not paths[database].is_file()]
-    missing.sort(
-        key=lambda database: (-len(tasks[database]), database)
-    )  # the longest first, so that none is waited for
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, disable=not show_progress, transient=True) as progress:
-        bar = progress.add_task("preparing questions", total=len(everything))
-        progress.advance(bar, len(everything) - sum(len(tasks[database]) for database in missing))
-        for database in _in_parallel(dataset, tasks, paths, missing, workers):
-            progress.advance(bar, len(tasks[database]))
+    by_database: dict[str, list[Example]] = {database: [] for database in databases_of(examples)}
+    for example in (example for split in examples.values() for example in split):
+        by_database[example.database].append(example)
+    paths = {database: parts / f"{number:04d}.json" for number, database in enumerate(by_database)}
+    missing = [database for database in by_database if not paths[database].is_file()]
+    missing.sort(key=lambda database: -len(by_database[database]))  # the longest first: none is waited for at the end
+    tasks = {
+        database: _Task(
+            dataset.schemas[database], dataset.database_file(database), by_database[database], paths[database]
+        )
+        for database in missing
+    }
+    map_supervised(_write_part, tasks, "preparing databases", workers=workers, show_progress=show_progress)
     return paths
 
 
-def _in_parallel(
-    dataset: Dataset,
-    tasks: Mapping[str, list[Example]],
-    paths: Mapping[str, Path],
-    missing: Sequence[str],
-    workers: int,
-) -> Iterable[str]:
-    jobs = {
-        database: (dataset.schemas[database], dataset.database_file(database), tasks[database], paths[database])
-        for database in missing
-    }
-    if workers == 1 or len(jobs) <= 1:
-        for database, job in jobs.items():
-            _write_part(*job)
-            yield database
-        return
-    with ProcessPoolExecutor(min(workers, len(jobs)), mp_context=get_context("spawn")) as pool:
-        futures = {pool.submit(_write_part, *job): database for database, job in jobs.items()}
-        try:
-            for future in as_completed(futures):
-                future.result()
-                yield futures[future]
-        except BrokenProcessPool:
-            raise DataError(
-                "a worker process was killed, perhaps for want of memory: run the same command again, which goes on "
-                "where this one stopped, with fewer --workers"
-            ) from None
-        finally:
-            pool.shutdown(cancel_futures=True)
+class _Task(NamedTuple):
+    """One database, its questions and the file of its part."""
+
+    schema: Schema
+    database: Path
+    examples: list[Example]
+    part: Path
 
 
 def make_part(schema: Schema, database: DatabaseLike, examples: Sequence[Example]) -> Part:
@@ -218,8 +188,8 @@ def make_part(schema: Schema, database: DatabaseLike, examples: Sequence[Example
     return part_of(inputs, [row for row, _ in made], [codes for _, codes in made])
 
 
-def _write_part(schema: Schema, file: Path, examples: Sequence[Example], path: Path) -> None:
-    write_part(path, make_part(schema, file, examples))
+def _write_part(task: _Task) -> None:
+    write_part(task.part, make_part(task.schema, task.database, task.examples))
 
 
 def _example_row(example: Example, database: DatabaseInputs, reader: SqlReader) -> tuple[dict[str, Any], Array]:

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from dtfixup.errors import SchemaError, UploadError, WorkerStartError
+from dtfixup.processes import Lost, run_supervised
 from dtfixup.sql.ask.opened import MOST_COLUMNS, OpenedDatabase, Reading
 from dtfixup.sql.database.content import ContentIndex, open_content
 from dtfixup.sql.database.reflection import inspect_database
 from dtfixup.sql.database.schema import Schema
 from dtfixup.sql.dialects.translate import Translator
 from dtfixup.sql.execution.guarded import Limits, open_guarded
-from dtfixup.sql.execution.workers import Lost, run_supervised
 from dtfixup.sql.linking.inputs import describe_database
 
 READ_SECONDS = 20.0
@@ -54,7 +54,7 @@ def read_supervised(path: Path, seconds: float = READ_SECONDS) -> Found:
     except WorkerStartError as error:
         raise UploadError(f"the process that reads the file did not start: {error}") from None
     if isinstance(outcome, Lost):
-        if "no answer" in outcome.reason:
+        if outcome.is_late:
             raise UploadError(f"the file could not be read within {seconds:g} s: leave out views that compute much")
         raise UploadError(f"the file ended the process that read it ({outcome.reason}): it is damaged or made to harm")
     return outcome

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dtfixup.errors import GuardError, SqlError
+from dtfixup.processes import map_supervised
 from dtfixup.sql.database.content import open_content
 from dtfixup.sql.database.dataset import Dataset, Example
 from dtfixup.sql.database.schema import Schema
@@ -27,7 +28,7 @@ from dtfixup.sql.linking.inputs import DatabaseInputs, describe_database, descri
 from dtfixup.sql.synthesis.phrases.constructs import WAYS
 from dtfixup.sql.synthesis.phrases.domain import Domain, read_domain
 from dtfixup.sql.synthesis.phrases.scene import Draft, Scene
-from dtfixup.sql.synthesis.templates.made_examples import draw, make_each, plain_question, share_of, write_made
+from dtfixup.sql.synthesis.templates.made_examples import draw, plain_question, share_of, write_made
 
 _SPARE = 1.8
 """How many more examples each database makes than its part, since some have too little to ask about."""
@@ -95,7 +96,7 @@ def make_phrases(
         name: _Order(dataset.schemas[name], dataset.database_file(name), frozenset(asked[name]), share, seed)
         for name in sorted(asked)
     }
-    made = make_each(_make, orders, "phrasing questions", workers=workers, show_progress=show_progress)
+    made = map_supervised(_make, orders, "phrasing questions", workers=workers, show_progress=show_progress)
     found = [phrased for part in made for phrased in part.examples]
     refusal = f"the phrase book makes only {len(found)} examples of split {split!r}"
     drawn = draw(found, count, random.Random(f"{seed} phrases"), refusal)

@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from dtfixup.errors import DataError
+from dtfixup.processes import map_supervised
 from dtfixup.sql.database.content import open_content
 from dtfixup.sql.database.dataset import Dataset, Example
 from dtfixup.sql.database.schema import Schema
@@ -23,7 +24,7 @@ from dtfixup.sql.linking.name_links import Item, MatchKind, link_names
 from dtfixup.sql.synthesis.templates.columns import bare_lemmas
 from dtfixup.sql.synthesis.templates.filling import Filler
 from dtfixup.sql.synthesis.templates.implied_columns import evoked, make_implying_template
-from dtfixup.sql.synthesis.templates.made_examples import draw, make_each, plain_question, share_of, write_made
+from dtfixup.sql.synthesis.templates.made_examples import draw, plain_question, share_of, write_made
 from dtfixup.sql.synthesis.templates.making import make_template
 from dtfixup.sql.synthesis.templates.template import Template
 
@@ -101,7 +102,7 @@ def synthesise(
     """
     databases = _databases(dataset, split)
     share = share_of(count, len(databases), _SPARE)
-    read = make_each(_read, databases, "reading questions", workers=workers, show_progress=show_progress)
+    read = map_supervised(_read, databases, "reading questions", workers=workers, show_progress=show_progress)
     templates = [template for part in read for template in part.templates]
     things = frozenset(
         lemmas[-1]
@@ -117,7 +118,7 @@ def synthesise(
         for (name, database), part in zip(databases.items(), read, strict=True)
     }
     fill = partial(_fill, templates)
-    made = make_each(fill, orders, "making questions", workers=workers, show_progress=show_progress)
+    made = map_supervised(fill, orders, "making questions", workers=workers, show_progress=show_progress)
     found = [synthetic for part in made for synthetic in part]
     refusal = f"only {len(found)} examples can be made of split {split!r}"
     return draw(found, count, random.Random(f"{seed} order"), refusal)

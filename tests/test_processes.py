@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from dtfixup.errors import WorkerStartError
-from dtfixup.sql.execution.workers import Lost, run_supervised
+from dtfixup.errors import DataError, WorkerStartError
+from dtfixup.processes import Lost, map_supervised, run_supervised
 
 _DIE = "__import__('os')._exit(3)"
 _CRASH = "__import__('os').kill(__import__('os').getpid(), 11)"
@@ -37,12 +37,29 @@ def test_a_worker_that_dies_loses_its_task_alone() -> None:
 
 def test_a_worker_that_hangs_is_stopped() -> None:
     results = _run(["1", _HANG, "2"], deadline=3.0)
-    assert results == {0: 1, 1: Lost("its worker process gave no answer within 3 s and was stopped"), 2: 2}
+    assert results == {
+        0: 1,
+        1: Lost("its worker process gave no answer within 3 s and was stopped", is_late=True),
+        2: 2,
+    }
 
 
 def test_an_exception_ends_the_run() -> None:
     with pytest.raises(ZeroDivisionError):
         _run(["1 / 0"])
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_results_are_in_the_order_of_the_tasks(workers: int) -> None:
+    tasks = {"slow": "__import__('time').sleep(0.5) or 'first'", "fast": "'second'"}
+    assert map_supervised(eval, tasks, "", workers=workers, show_progress=False) == ["first", "second"]
+    assert map_supervised(eval, {}, "", workers=workers, show_progress=False) == []
+
+
+def test_a_task_that_ends_its_worker_is_named() -> None:
+    tasks = {"good": "1", "bad": "__import__('os')._exit(3)"}
+    with pytest.raises(DataError, match=r"counting, bad: .* exit code 3; if memory is short, use fewer workers"):
+        map_supervised(eval, tasks, "counting", workers=2, show_progress=False)
 
 
 class _Undeliverable:

@@ -1,19 +1,22 @@
-"""Runs tasks in worker processes that may hang or die.
+"""Run tasks in worker processes that may hang or die.
 
-In: a function and tasks. Out: each task's result as it comes, or `Lost` with the reason. A process pool of the
+In: a function and tasks. Out: the results, and `Lost` for a task whose worker died or was late. A process pool of the
 standard library gives up all tasks when one worker dies, and cannot stop one that hangs inside C code.
 """
 
+import os
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from typing import Any, Final, Generic, TypeVar
 
-from dtfixup.errors import WorkerStartError
+from rich.progress import track
+
+from dtfixup.errors import DataError, WorkerStartError
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -21,6 +24,8 @@ Result = TypeVar("Result")
 # Threads of the parent, such as a progress bar's, make forking unsafe.
 _CONTEXT: Final = get_context("spawn")
 _READY: Final = "ready"
+_HUNG_SECONDS: Final = 4 * 3600.0
+"""A task of `map_supervised` that takes this long is taken to hang."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,15 +33,50 @@ class Lost:
     """A task without a result, because its worker died or did not answer in time."""
 
     reason: str
+    is_late: bool = False
+
+
+def map_supervised(
+    function: Callable[[Task], Result],
+    tasks: Mapping[str, Task],
+    description: str,
+    *,
+    workers: int | None,
+    show_progress: bool,
+) -> list[Result]:
+    """The results of all tasks, in their order; a lost task is an error that names it.
+
+    Args:
+        function: importable by name, or a partial of one that is. Each worker receives it once, so bind to it what all
+            tasks share.
+        tasks: by the name that an error gives.
+        description: what the progress bar says.
+        workers: by default as many as there are cores. One task, or one worker, runs in this process.
+        show_progress: whether there is a bar.
+    """
+    names, values = list(tasks), list(tasks.values())
+    workers = min(workers or os.cpu_count() or 1, len(values))
+    results: Iterator[tuple[int, Result | Lost]] = (
+        run_supervised(function, values, workers=workers, deadline=_HUNG_SECONDS)
+        if workers > 1
+        else enumerate(map(function, values))
+    )
+    by_position: dict[int, Result] = {}
+    for position, result in track(results, description, len(values), disable=not show_progress, transient=True):
+        if isinstance(result, Lost):
+            raise DataError(f"{description}, {names[position]}: {result.reason}; if memory is short, use fewer workers")
+        by_position[position] = result
+    return [by_position[position] for position in range(len(values))]
 
 
 def run_supervised(
     function: Callable[[Task], Result], tasks: Sequence[Task], *, workers: int, deadline: float
 ) -> Iterator[tuple[int, Result | Lost]]:
-    """Yield (position of the task, its result), in the order they are ready.
+    """Yield the position of each task with its result, as they come.
 
     `function` is importable by name, or a partial of one that is. A worker that takes longer than `deadline` seconds
-    for a task is killed; one that dies is replaced. An exception of the function is raised here and ends the run.
+    for a task is killed and replaced, and so is one that dies. An exception of the function is raised here and ends
+    the run.
     """
     waiting = deque(range(len(tasks)))
     crew = [_Worker(function) for _ in range(min(workers, len(tasks)))]
@@ -70,7 +110,7 @@ class _Outcome(Generic[Result]):
 
 @dataclass(eq=False)
 class _Worker(Generic[Task, Result]):
-    """One process, and the task it is at."""
+    """One process and its current task."""
 
     function: Callable[[Task], Result]
     task: int | None = None
@@ -97,8 +137,9 @@ class _Worker(Generic[Task, Result]):
         except EOFError:
             self.process.join()
             raise WorkerStartError(
-                f"a worker process ended with exit code {self.process.exitcode} before its first task; "
-                'in a script of your own, start the evaluation below `if __name__ == "__main__":`'
+                f"a worker process ended with exit code {self.process.exitcode} before its first task; in a script of "
+                'your own, start the work below `if __name__ == "__main__":`, because a new process reads the script '
+                "again"
             ) from None
 
     def outcome(self, deadline: float) -> "_Outcome[Result] | None":
@@ -113,7 +154,7 @@ class _Worker(Generic[Task, Result]):
                 raise error
             return _Outcome(result)
         if time.monotonic() - self.since > deadline:
-            return _Outcome(Lost(f"its worker process gave no answer within {deadline:g} s and was stopped"))
+            return _Outcome(Lost(f"its worker process gave no answer within {deadline:g} s and was stopped", True))
         return None
 
     def stop(self) -> None:
@@ -123,7 +164,7 @@ class _Worker(Generic[Task, Result]):
 
 
 def _serve(connection: Connection, function: Callable[[Any], Any]) -> None:
-    """The life of a worker: tasks in, results or exceptions out, until the parent is gone."""
+    """Answer tasks with a result or an exception until the parent is gone."""
     connection.send(_READY)
     while True:
         try:
