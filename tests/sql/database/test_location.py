@@ -104,7 +104,14 @@ def test_anything_else_is_an_error_that_says_what_is_taken(thing: Any) -> None:
     with pytest.raises(SchemaError) as caught:
         Location.of(thing)
     assert f"a {type(thing).__name__} is not a database: expected a SQLite file, postgresql://" in str(caught.value)
-    assert "sqlite3.Connection" in str(caught.value)
+    assert "an open sqlite3.Connection, or what open_database returned" in str(caught.value)
+    assert "to_sql" not in str(caught.value)
+
+
+def test_a_data_frame_is_an_error_that_says_how_to_make_it_a_database() -> None:
+    frame = type("DataFrame", (), {"to_sql": None})()
+    with pytest.raises(SchemaError, match=r"a DataFrame is not a database: .*; .*df\.to_sql\('rows', con"):
+        Location.of(frame)
 
 
 WRONG = {

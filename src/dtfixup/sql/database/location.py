@@ -85,9 +85,10 @@ class Location:
         located = getattr(database, "location", None)
         if isinstance(located, Location):
             return located
+        advice = "; write it to a connection with df.to_sql('rows', connection)" if hasattr(database, "to_sql") else ""
         raise SchemaError(
-            f"a {type(database).__name__} is not a database: expected {FORMS}, sample:NAME of a bundled database, or "
-            "an open sqlite3.Connection"
+            f"a {type(database).__name__} is not a database: expected {FORMS}, sample:NAME of a bundled database, an "
+            f"open sqlite3.Connection, or what open_database returned{advice}"
         )
 
     @property
