@@ -18,7 +18,7 @@ from dtfixup_paper.tables.spider_curves import epochs_to
 from dtfixup.files import read_json
 
 ROOT = Path(__file__).parents[2]
-PAGES = ("README.md", "docs/results/agreement.md", "docs/results/reclor.md")
+PAGES = ("README.md", "docs/results/agreement.md", "docs/results/reclor.md", "docs/results/spider.md")
 TEXT = "\n".join((ROOT / page).read_text(encoding="utf-8") for page in PAGES)
 CLAIMS = re.findall(r"([\d.]+(?: ± [\d.]+)?)<!-- (paper )?(\S+) (\S+)(?: (\S+))? -->", TEXT)
 

@@ -82,6 +82,11 @@ def read_call(function: Callable[..., None], words: Sequence[str], name: str) ->
     return call
 
 
+def parser_of(function: Callable[..., None]) -> Any:
+    """The argparse parser of a verb's function: its description, and its options by group."""
+    return _parser(*_command_of(function, ()))
+
+
 def options_of(function: Callable[..., None]) -> Mapping[str, Any]:
     """Every option of a verb's function, with its argparse action."""
     return _actions(*_command_of(function, ()))
@@ -174,9 +179,13 @@ def _with_help(hint: Any, text: str | None) -> Any:
 
 
 def _actions(command: Callable[..., Any], registry: ConstructorRegistry) -> Mapping[str, Any]:
-    with registry:
-        parser = tyro.extras.get_parser(command, config=_MARKERS)
+    parser = _parser(command, registry)
     return {option: action for action in parser._actions for option in action.option_strings}
+
+
+def _parser(command: Callable[..., Any], registry: ConstructorRegistry) -> Any:
+    with registry:
+        return tyro.extras.get_parser(command, config=_MARKERS)
 
 
 def _wrong_option(actions: Mapping[str, Any], words: Sequence[str], name: str) -> str | None:
