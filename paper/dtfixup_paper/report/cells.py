@@ -1,9 +1,9 @@
 """Cells of an experiment and the result files of a folder → a table with the paper's numbers beside ours.
 
-A mean is over the seeds, with the standard deviation of a sample. A run has failed if it diverged, on ReClor did not
-leave chance (`chance.py`), or on Spider collapsed: it reached its end far below what two layers have. On ReClor
-a diverged run counts as chance in the mean, as in its own table. On Spider there is no such value, and a mean of runs
-that train and runs that do not is of neither: where a cell has both, all runs stand there, one by one.
+A mean is over the seeds, with the standard deviation of a sample. A run has failed if it diverged, if on ReClor it did
+not leave chance (`chance.py`), or if on Spider it collapsed: its end is far below what two layers have. On ReClor a
+diverged run counts as chance in the mean. On Spider there is no such value, and a mean of runs that train and runs that
+do not describes neither. A cell that has both shows every run.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from statistics import fmean, stdev
 
 from dtfixup.sql.model.config import SqlSpConfig
-from dtfixup_paper.report.document import Entry, Kind, Table, labels
+from dtfixup_paper.report.markdown import Entry, table
 from dtfixup_paper.runs.run_identity import State, known_by
 from dtfixup_paper.tables.cells import Cell, RunConfig, metric_of
 from dtfixup_paper.tables.chance import is_at_chance
@@ -35,16 +35,16 @@ class CellResult:
     files: tuple[ResultFile, ...]
     """One for each seed."""
     stopped: int = 0
-    """Runs that an error ended, which has nothing to do with training: they count as not there."""
+    """Runs that ended by an error and not by training: they count as not there."""
     rivals: tuple[int, ...] = ()
-    """Seeds that several files have different ends of."""
+    """Seeds whose files contradict each other."""
 
     @property
     def values(self) -> tuple[float, ...]:
         """What goes into the mean, by seed."""
         metric = metric_of(self.cell.config)
-        found = [self._chance if file.state is State.DIVERGED else file.number(metric) for file in self.files]
-        return tuple(value for value in found if value is not None)
+        values = [self._chance if file.state is State.DIVERGED else file.number(metric) for file in self.files]
+        return tuple(value for value in values if value is not None)
 
     @property
     def diverged(self) -> int:
@@ -52,10 +52,10 @@ class CellResult:
 
     @property
     def at_chance(self) -> int:
-        """Runs to the end that did not leave chance."""
+        """Finished runs that did not leave chance."""
         metric, finished = metric_of(self.cell.config), (file for file in self.files if file.state is State.FINISHED)
-        known = [file.metrics for file in finished if {"chance", "evaluated_examples", metric} <= file.metrics.keys()]
-        return sum(is_at_chance(each, metric.removesuffix("_accuracy")) for each in known)
+        scored = [file.metrics for file in finished if {"chance", "evaluated_examples", metric} <= file.metrics.keys()]
+        return sum(is_at_chance(metrics, metric.removesuffix("_accuracy")) for metrics in scored)
 
     @property
     def collapsed(self) -> int:
@@ -69,10 +69,10 @@ class CellResult:
 
     @property
     def summary(self) -> str:
-        """Mean and deviation; every run, by seed, where some trained and others failed; empty where no run has one."""
+        """Mean and deviation; every run, by seed, where some trained and others failed; empty without a value."""
         if not self.values:
             return ""
-        return each_end(self.files, metric_of(self.cell.config)) if self.is_split else mean_and_deviation(self.values)
+        return every_run(self.files, metric_of(self.cell.config)) if self.is_split else mean_and_deviation(self.values)
 
     @property
     def _chance(self) -> float | None:
@@ -84,124 +84,120 @@ class CellResult:
 
     @property
     def there(self) -> int:
-        """Of the planned runs; those of more seeds than planned do not make up for others."""
+        """How many of the planned runs there are; other seeds do not stand in for them."""
         return sum(int(file.content.get("seed", 0)) <= self.planned for file in self.files)
 
     @property
     def note(self) -> str:
-        """Seeds and epochs; whether their data differ; that none failed, where the paper says how many of its did."""
+        """Seeds and epochs; whether their data differ; that none failed, where the paper counts its failed runs."""
         seeds = f"{len(self.files)} of {self.planned}" if len(self.files) < self.planned else str(len(self.files))
         word = "seed" if seeds == "1" else "seeds"
         failed = self.diverged + self.at_chance + self.collapsed
-        asked = " · none failed" if self.files and "failed" in self.cell.paper and not failed else ""
+        none_failed = " · none failed" if self.files and "failed" in self.cell.paper and not failed else ""
         data = {file.content.get("data_hash") for file in self.files}
         differ = " · not all on the same data" if len(data) > 1 else ""
         chosen = " · chosen" if self.cell.is_chosen else ""
-        return f"{seeds} {word} · {counted(self.cell.config.training.epochs, 'epoch')}{chosen}{differ}{asked}"
-
-    @property
-    def missing(self) -> str:
-        """That nothing has run; nothing where something has."""
-        return "" if self.files else NOT_YET
+        return f"{seeds} {word} · {counted(self.cell.config.training.epochs, 'epoch')}{chosen}{differ}{none_failed}"
 
     @property
     def warning(self) -> str:
-        """How many runs failed, and how, and where files contradict each other; nothing where all is well."""
-        parts = [(self.diverged, "diverged"), (self.at_chance, "at chance"), (self.collapsed, "collapsed")]
-        told = [f"{count} of {len(self.files)} {how}" for count, how in parts if count]
-        told += [f"{self.stopped} stopped by an error"] if self.stopped else []
-        return ", ".join(told + [f"several files for seed {seed}, the first by name is shown" for seed in self.rivals])
+        """How many runs failed, and how, and where files contradict each other; empty where all is well."""
+        counts = [(self.diverged, "diverged"), (self.at_chance, "at chance"), (self.collapsed, "collapsed")]
+        parts = [f"{count} of {len(self.files)} {how}" for count, how in counts if count]
+        parts += [f"{self.stopped} stopped by an error"] if self.stopped else []
+        return ", ".join(parts + [f"several files for seed {seed}, the first by name is shown" for seed in self.rivals])
 
     def entry(self) -> Entry:
         """As a table shows it."""
         if not self.files:
-            return Entry(NOT_YET, Kind.MISSING, self.note, self.warning)
-        return Entry(self.summary or "failed", Kind.OURS, self.note, self.warning)
+            return Entry(NOT_YET, self.note, self.warning, is_bold=False)
+        return Entry(self.summary or "failed", self.note, self.warning)
 
 
-def each_end(files: Iterable[ResultFile], metric: str) -> str:
-    """What each run came to."""
+def every_run(files: Iterable[ResultFile], metric: str) -> str:
+    """The metric of each run, or that it diverged."""
     diverged = State.DIVERGED
     return ", ".join(diverged.value if file.state is diverged else f"{file.number(metric):.1f}" for file in files)
 
 
 def has_collapsed(file: ResultFile, config: RunConfig) -> bool:
-    """Whether a Spider run reached its end and is below what any trained model has; one epoch is no training."""
+    """Whether a finished Spider run is below what any trained model has; one epoch is no training."""
     if not isinstance(config, SqlSpConfig) or config.training.epochs == 1 or file.state is not State.FINISHED:
         return False
     metric = metric_of(config)
     return metric in file.metrics and file.number(metric) < SPIDER_COLLAPSED
 
 
-Found = Sequence[CellResult]
+CellResults = Sequence[CellResult]
 """All cells of an experiment."""
 
 
 def results_of(cells: Iterable[Cell], results: Results) -> list[CellResult]:
-    """Each cell with what is there of it."""
-    found = []
+    """Each cell with its result files."""
+    pairs = []
     for cell in cells:
         files = tuple(results.of(cell))
         there = {file.content.get("seed") for file in files}
         stopped = {file.content.get("seed") for file in results.failed(cell)} - there
-        found.append(CellResult(cell, files, len(stopped), tuple(results.rivals(cell))))
-    return found
+        pairs.append(CellResult(cell, files, len(stopped), tuple(results.rivals(cell))))
+    return pairs
 
 
-def table_of(found: Sequence[CellResult], caption: str = "", corner: str = "") -> Table:
+def table_of(cells: CellResults, caption: str = "", corner: str = "") -> str:
     """Rows and columns as the cells name them, the longer side down; before our number the paper's, if it has one."""
-    downs, acrosses = _names(found, lambda cell: cell.row), _names(found, lambda cell: cell.column)
-    by_place = {(each.cell.row, each.cell.column): each for each in found}
-    if len(by_place) < len(found):
-        raise ValueError("two cells of a table stand in one place: give each its own row or column")
+    downs, acrosses = _names(cells, lambda cell: cell.row), _names(cells, lambda cell: cell.column)
+    by_place = {(result.cell.row, result.cell.column): result for result in cells}
+    if len(by_place) < len(cells):
+        raise ValueError("two cells of a table have one row and column: give each its own")
     if len(acrosses) > len(downs):
         downs, acrosses = acrosses, downs
-        by_place = {(column, row): each for (row, column), each in by_place.items()}
-    in_paper = {across for (_, across), each in by_place.items() if each.cell.paper}
+        by_place = {(column, row): result for (row, column), result in by_place.items()}
+    in_paper = {across for (_, across), result in by_place.items() if result.cell.paper}
     rows = []
     for down in downs:
-        entries = labels([down])
+        row: list[Entry | str] = [down]
         for across in acrosses:
-            place = by_place.get((down, across))
+            result = by_place.get((down, across))
             if across in in_paper:
-                entries.append(Entry(place.cell.paper if place else "", Kind.PAPER))
-            entries.append(place.entry() if place else Entry("", Kind.LABEL))
-        rows.append(tuple(entries))
-    if not in_paper:
-        return Table((corner, *acrosses), tuple(rows), caption)
-    spans = [(across, 2 if across in in_paper else 1) for across in acrosses]
-    headings = [heading for _, span in spans for heading in (("paper", "ours") if span == 2 else ("ours",))]
-    return Table((corner, *headings), tuple(rows), caption, groups=(("", 1), *spans))
+                row.append(result.cell.paper if result else "")
+            row.append(result.entry() if result else "")
+        rows.append(row)
+    headings = [corner]
+    for across in acrosses:
+        if across in in_paper:
+            headings.append(f"{across}, paper")
+        headings.append(f"{across}, ours" if in_paper else across)
+    return table(headings, rows, caption)
 
 
-def caption_of(found: Sequence[CellResult], budget: str, paper: str) -> str:
-    """What ours was trained with, in so far as all cells agree, and what the paper has instead."""
-    configs = [each.cell.config for each in found]
-    encoders = unique(file.encoder for each in found for file in each.files) or unique(c.encoder for c in configs)
+def caption_of(cells: CellResults, budget: str, paper: str) -> str:
+    """What ours was trained with, as far as all cells agree, and what the paper was trained with."""
+    configs = [result.cell.config for result in cells]
+    encoders = unique(file.encoder for result in cells for file in result.files) or unique(c.encoder for c in configs)
     sizes = [f"{name} ({_SIZES[name]})" if name in _SIZES else name for name in encoders]
-    said = [f"encoder {' and '.join(sizes)}", f"budget {budget}"]
+    parts = [f"encoder {' and '.join(sizes)}", f"budget {budget}"]
     epochs = _range(config.training.epochs for config in configs)
-    said.append(f"{epochs} epoch{'' if epochs == '1' else 's'}")
-    said.append(f"batch {_range(c.training.batch_size * c.training.accumulate for c in configs)}")
+    parts.append(f"{epochs} epoch{'' if epochs == '1' else 's'}")
+    parts.append(f"batch {_range(c.training.batch_size * c.training.accumulate for c in configs)}")
     made_up = {isinstance(config, SqlSpConfig) and config.synthetic > 0 for config in configs}
     if True in made_up:
-        said.append(f"made-up examples beside the real ones{' in some rows' if False in made_up else ''}")
-    return f"Ours: {', '.join(said)}. The paper: {paper}."
+        parts.append(f"made-up examples beside the real ones{' in some rows' if False in made_up else ''}")
+    return f"Ours: {', '.join(parts)}. The paper: {paper}."
 
 
-def progress(found: Iterable[CellResult]) -> tuple[int, int]:
-    """Runs that are there, of how many; a run that stands in several cells counts once."""
+def progress(cells: Iterable[CellResult]) -> tuple[int, int]:
+    """How many runs there are, and how many are planned; a run of several cells counts once."""
     largest: dict[str, CellResult] = {}
-    for each in found:
-        key = known_by(each.cell.config)
-        if key not in largest or largest[key].planned < each.planned:
-            largest[key] = each
-    return sum(each.there for each in largest.values()), sum(each.planned for each in largest.values())
+    for result in cells:
+        key = known_by(result.cell.config)
+        if key not in largest or largest[key].planned < result.planned:
+            largest[key] = result
+    return sum(result.there for result in largest.values()), sum(result.planned for result in largest.values())
 
 
-def files_of(found: Iterable[CellResult]) -> list[ResultFile]:
+def files_of(cells: Iterable[CellResult]) -> list[ResultFile]:
     """All files of the cells, each once, by name."""
-    return [file for _, file in sorted({file.path: file for each in found for file in each.files}.items())]
+    return [file for _, file in sorted({file.path: file for result in cells for file in result.files}.items())]
 
 
 def mean_and_deviation(values: Sequence[float]) -> str:
@@ -228,14 +224,14 @@ def unique(texts: Iterable[str]) -> list[str]:
 
 
 def line_name(config: RunConfig) -> str:
-    """What a picture calls the runs of a configuration; `NO_LAYERS` without new layers."""
+    """The name of a configuration's runs in a picture; `NO_LAYERS` without new layers."""
     return config.model.strategy if config.model.layers else NO_LAYERS
 
 
-def _names(found: Sequence[CellResult], part: Callable[[Cell], str]) -> list[str]:
-    return unique(part(each.cell) for each in found)
+def _names(cells: CellResults, part: Callable[[Cell], str]) -> list[str]:
+    return unique(part(result.cell) for result in cells)
 
 
 def _range(numbers: Iterable[int]) -> str:
-    found = sorted(set(numbers))
-    return " or ".join(str(number) for number in found) if len(found) < 3 else f"{found[0]} to {found[-1]}"
+    values = sorted(set(numbers))
+    return " or ".join(str(value) for value in values) if len(values) < 3 else f"{values[0]} to {values[-1]}"

@@ -1,7 +1,7 @@
-"""The error analysis in the report: table 7, figures 3 and 4, clauses that differ, and the examples themselves.
+"""The error analysis in the report: table 7, figures 3 and 4, clauses that differ, and a page of the errors themselves.
 
-In: files of errors (`spider_errors.py`) among the results; with the dataset and the runs' `beams.jsonl` also the text
-of every error, which stays on this machine: it is not ours to publish.
+In: files of errors (`spider_errors.py`) among the results; for the page of errors also the dataset and the runs'
+`beams.jsonl`. That page holds text of the dataset, which is not ours to publish.
 """
 
 import hashlib
@@ -14,22 +14,10 @@ from dtfixup.sql.database.dataset import Dataset
 from dtfixup.sql.evaluation.error_kinds import Clause
 from dtfixup.sql.model.config import SqlSpConfig
 from dtfixup.training.config import from_json
-from dtfixup_paper.report.cells import Found, caption_of, counted
+from dtfixup_paper.report.cells import CellResults, caption_of, counted
 from dtfixup_paper.report.curves import COLOURS
-from dtfixup_paper.report.document import (
-    Block,
-    Browser,
-    Command,
-    Entry,
-    Example,
-    Files,
-    Kind,
-    Note,
-    Picture,
-    Table,
-    labels,
-)
-from dtfixup_paper.report.figures import shares_figure, svg_of
+from dtfixup_paper.report.figures import shares_figure
+from dtfixup_paper.report.markdown import Block, Entry, Picture, Section, code, command, escape, files_block, table
 from dtfixup_paper.runs.run_identity import known_by
 from dtfixup_paper.tables.cells import TITLES, Budget
 from dtfixup_paper.tables.paper_numbers import SCHEDULE, TABLE_7, TABLE_7_MODELS, WRONG_BY_ALL, WRONG_BY_ANY
@@ -39,6 +27,7 @@ from dtfixup_paper.tables.spider_errors import (
     ErrorClass,
     RunErrors,
     Wrong,
+    WrongExample,
     breakdown,
     failures,
     read_errors,
@@ -46,10 +35,11 @@ from dtfixup_paper.tables.spider_errors import (
 )
 
 _NOT_YET = "not analysed yet"
+EXAMPLES = "errors"
+"""The page of errors, without suffix."""
 _HOW_TO_READ = (
     "To read the errors themselves, with Spider at hand: dtfixup report --data spider --beams FOLDER, where the runs' "
-    "beams.jsonl are. Those of the shipped model are written in a minute, without a GPU, by dtfixup sql errors without "
-    "--result."
+    "beams.jsonl are. Without --result, dtfixup sql errors writes those of the shipped model in a minute on a CPU."
 )
 _OPACITY = dict(zip(TABLE_7_MODELS, (1.0, 0.5, 1.0), strict=True))
 
@@ -78,7 +68,7 @@ class Analysed:
 
 def analysed(results: Results) -> list[Analysed]:
     """All files of errors."""
-    found = []
+    analyses = []
     for file in results.files:
         if file.content.get("name") != NAME:
             continue
@@ -86,18 +76,20 @@ def analysed(results: Results) -> list[Analysed]:
         try:
             config = from_json(SqlSpConfig, errors.run.get("config", {}))
         except ConfigError as error:
-            raise DataError(f"{file.path} does not say of which run it is: {error}") from None
-        found.append(Analysed(file, errors, config))
-    return found
+            raise DataError(
+                f"{file.path} does not name its run: {error}; write it again by dtfixup sql errors"
+            ) from None
+        analyses.append(Analysed(file, errors, config))
+    return analyses
 
 
-def table_7(files: Sequence[Analysed], models: Found) -> dict[str, Analysed]:
+def table_7(files: Sequence[Analysed], models: CellResults) -> dict[str, Analysed]:
     """A run for each column of table 7, of the configurations of three cells; if possible with a seed that all have."""
-    columns = dict(zip((known_by(each.cell.config) for each in models), TABLE_7_MODELS, strict=True))
+    columns = dict(zip((known_by(model.cell.config) for model in models), TABLE_7_MODELS, strict=True))
     groups: dict[int, dict[str, Analysed]] = {}
-    for each in sorted(files, key=lambda each: each.seed):
-        if (column := columns.get(known_by(each.config))) is not None:
-            groups.setdefault(each.seed, {}).setdefault(column, each)
+    for analysis in sorted(files, key=lambda analysis: analysis.seed):
+        if (column := columns.get(known_by(analysis.config))) is not None:
+            groups.setdefault(analysis.seed, {}).setdefault(column, analysis)
     best = max(groups.values(), key=len, default={})
     for group in groups.values():
         best = {**group, **best}
@@ -105,68 +97,93 @@ def table_7(files: Sequence[Analysed], models: Found) -> dict[str, Analysed]:
 
 
 def error_blocks(
-    results: Results, models: Found, budget: Budget, dataset: Dataset | None, beams: Path | None
+    files: Sequence[Analysed], models: CellResults, budget: Budget, has_examples: bool
 ) -> tuple[list[Block], int]:
-    """Everything that can be shown of the errors, and how many of the three models of table 7 were analysed."""
-    files = analysed(results)
+    """All that can be shown without text of the dataset, and how many of table 7's three models were analysed."""
     chosen = table_7(files, models)
     trained = f"{caption_of(models, budget, SCHEDULE['spider'])} One run of each model."
     blocks: list[Block] = [_failures_table(chosen, trained)]
     if len(chosen) == len(TABLE_7_MODELS):
-        blocks.append(_shares_picture({model: each.errors for model, each in chosen.items()}, _shades(chosen)))
+        blocks.append(_shares_picture({model: analysis.errors for model, analysis in chosen.items()}, _shades(chosen)))
     else:
         missing = ", ".join(model for model in TABLE_7_MODELS if model not in chosen)
-        blocks.append(Note(f"Figures 3 and 4 are over all three models; {missing}: {_NOT_YET}."))
+        blocks.append(f"Figures 3 and 4 are over all three models; {escape(missing)}: {_NOT_YET}.")
     if files:
         blocks += [_all_runs_table(files), _clauses_table(chosen or {files[0].file.name: files[0]})]
-        blocks.append(Files(len(files), shortly([each.file for each in files])))
-    blocks.append(Command("dtfixup sql errors --result FILE --beams FILE --data spider --out results/NAME.json"))
-    if dataset is None:
-        blocks.append(Note(_HOW_TO_READ))
-    else:
-        others = {each.file.path.stem: each for each in files if each not in chosen.values()}
-        blocks += _browser({**chosen, **others}, dataset, beams)
-    return blocks, len(chosen)
+        blocks.append(files_block([analysis.file for analysis in files]))
+    blocks.append(command("dtfixup sql errors --result FILE --beams FILE --data spider --out results/NAME.json"))
+    page = f"Every error with its question and its queries: [{EXAMPLES}.html]({EXAMPLES}.html), not to be published."
+    return [*blocks, page if has_examples else escape(_HOW_TO_READ)], len(chosen)
+
+
+def examples_page(files: Sequence[Analysed], models: CellResults, dataset: Dataset, beams: Path | None) -> str:
+    """Every error in full, by model and kind, as Markdown."""
+    chosen = table_7(files, models)
+    others = {analysis.file.path.stem: analysis for analysis in files if analysis not in chosen.values()}
+    paths = {} if beams is None else {_digest(path): path for path in sorted(beams.rglob("*beams.jsonl"))}
+    runs, lost = [], []
+    for number, (model, analysis) in enumerate({**chosen, **others}.items(), 1):
+        path = paths.get(analysis.errors.beams_sha256)
+        if path is None:
+            lost.append(analysis.file)
+            continue
+        examples = wrong_examples(analysis.errors, path, dataset)
+        blocks = [_examples_block(kind, [one for one in examples if one.kind is kind]) for kind in ErrorClass]
+        runs.append(Section(f"run{number}", model, counted(len(examples), "error"), blocks))
+    parts = ["# Every error, with its question and its queries", "Questions and gold queries: Spider (CC BY-SA 4.0)."]
+    parts += ["\n".join(run.link for run in runs), *map(str, runs)]
+    if lost:
+        parts.append(escape(f"No beams.jsonl matches {shortly(lost)}: give the folder of those runs with --beams."))
+    return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def _examples_block(kind: ErrorClass, examples: Sequence[WrongExample]) -> str:
+    lines = [
+        f"- {escape(example.question)} ({escape(example.database)}, {example.hardness})\n"
+        f"  - gold: {code(example.gold)}\n"
+        f"  - predicted: {code(example.predicted)}"
+        for example in examples
+    ]
+    return "\n".join([f"### {kind} ({len(examples)})", "", *lines])
 
 
 def _shades(chosen: Mapping[str, Analysed]) -> dict[str, tuple[str, float]]:
-    return {model: (COLOURS[each.config.model.strategy], _OPACITY[model]) for model, each in chosen.items()}
+    return {model: (COLOURS[run.config.model.strategy], _OPACITY[model]) for model, run in chosen.items()}
 
 
-def _failures_table(chosen: Mapping[str, Analysed], trained: str) -> Table:
-    counts = failures({model: each.errors for model, each in chosen.items()})
+def _failures_table(chosen: Mapping[str, Analysed], trained: str) -> str:
+    counts = failures({model: analysis.errors for model, analysis in chosen.items()})
     rows = []
     for kind, printed in TABLE_7.items():
-        entries = labels([kind])
+        row: list[Entry | str] = [kind]
         for model, number in zip(TABLE_7_MODELS, printed, strict=True):
-            entries.append(Entry(number, Kind.PAPER))
+            row.append(number)
             if model in chosen:
-                entries.append(Entry(str(counts[model][kind]), Kind.OURS, chosen[model].note if kind == "all" else ""))
+                row.append(Entry(str(counts[model][kind]), chosen[model].note if kind == "all" else ""))
             else:
-                entries.append(Entry(_NOT_YET, Kind.MISSING))
-        rows.append(tuple(entries))
-    used = ", ".join(each.file.name for each in chosen.values())
-    variants = next((each.errors.variants for each in chosen.values()), None)
+                row.append(Entry(_NOT_YET, is_bold=False))
+        rows.append(row)
+    variants = next((analysis.errors.variants for analysis in chosen.values()), None)
     caption = (
         "Questions of Spider's dev that are wrong by exact match. False negative: the same rows as the gold query on "
         f"the database{f' and on {variants} random variants of its content' if variants else ''}; the paper's authors "
         f"read every query instead. {trained}"
     )
-    if used:
-        caption += f" Files: {used}."
-    groups = (("", 1), *((model, 2) for model in TABLE_7_MODELS))
-    return Table(("", *["paper", "ours"] * len(TABLE_7_MODELS)), tuple(rows), caption, groups)
+    if chosen:
+        caption += f" Files: {', '.join(analysis.file.name for analysis in chosen.values())}."
+    headings = [f"{model}, {whose}" for model in TABLE_7_MODELS for whose in ("paper", "ours")]
+    return table(("", *headings), rows, caption)
 
 
 def _shares_picture(models: Mapping[str, RunErrors], shades: Mapping[str, tuple[str, float]]) -> Picture:
-    found = {wrong: breakdown(models, wrong) for wrong in Wrong}
+    breakdowns = {wrong: breakdown(models, wrong) for wrong in Wrong}
     panels = {
-        f"wrong in {wrong.value} model{'s' if wrong is Wrong.ALL else ''} ({each.questions})": {
-            "column error": each.column,
-            "sketch error": each.sketch,
+        f"wrong in {wrong.value} model{'s' if wrong is Wrong.ALL else ''} ({shares.questions})": {
+            "column error": shares.column,
+            "sketch error": shares.sketch,
         }
-        for wrong, each in found.items()
-        if each.questions
+        for wrong, shares in breakdowns.items()
+        if shares.questions
     }
     texts = [
         f"{title}, {kind}: " + ", ".join(f"{share:.0f} % ({model})" for model, share in shares.items())
@@ -174,55 +191,34 @@ def _shares_picture(models: Mapping[str, RunErrors], shades: Mapping[str, tuple[
         for kind, shares in kinds.items()
     ]
     caption = (
-        f"Figures 3 and 4, ours: of the {found[Wrong.ALL].questions} questions that all three models get wrong (the "
-        f"paper: {WRONG_BY_ALL}) and the {found[Wrong.ANY].questions} that any does ({WRONG_BY_ANY}), the share with a "
-        "column error and with a sketch error; false negatives left out. The paper prints no numbers in its bars."
+        f"Figures 3 and 4, ours: of the {breakdowns[Wrong.ALL].questions} questions that all three models get wrong "
+        f"(the paper: {WRONG_BY_ALL}) and the {breakdowns[Wrong.ANY].questions} that any does ({WRONG_BY_ANY}), the "
+        "share with a column error and with a sketch error; false negatives are left out. The paper prints no numbers "
+        "in its bars."
     )
-    return Picture(
-        "errors", svg_of("errors", lambda: shares_figure(panels, shades, ylabel="share, %")), "; ".join(texts), caption
-    )
+    return Picture("errors", shares_figure(panels, shades, ylabel="share, %"), "; ".join(texts), caption)
 
 
-def _all_runs_table(files: Sequence[Analysed]) -> Table:
+def _all_runs_table(files: Sequence[Analysed]) -> str:
     rows = []
-    for each in files:
-        count = each.errors.count()
+    for analysis in files:
+        count = analysis.errors.count()
         numbers = [*(count[kind] for kind in ErrorClass), sum(count.values())]
-        model = f"{TITLES.get(each.config.model.strategy, '')}, N = {each.config.model.layers}"
-        rows.append((Entry(model, Kind.LABEL, each.note), *(Entry(str(number)) for number in numbers)))
-    return Table(("run", *ErrorClass, "all"), tuple(rows), "Every run whose errors were analysed.")
+        model = f"{TITLES.get(analysis.config.model.strategy, '')}, N = {analysis.config.model.layers}"
+        rows.append((Entry(model, analysis.note, is_bold=False), *(Entry(str(number)) for number in numbers)))
+    return table(("run", *ErrorClass, "all"), rows, "Every run whose errors were analysed.")
 
 
-def _clauses_table(chosen: Mapping[str, Analysed]) -> Table:
+def _clauses_table(chosen: Mapping[str, Analysed]) -> str:
     rows = [
         (
-            *labels([clause.value]),
-            *(Entry(str(sum(each.errors.clauses.get(clause, {}).values()))) for each in chosen.values()),
+            clause.value,
+            *(Entry(str(sum(analysis.errors.clauses.get(clause, {}).values()))) for analysis in chosen.values()),
         )
         for clause in Clause
     ]
     caption = "Wrong queries that differ from the gold query in a clause; one query may differ in several."
-    return Table(("clause", *chosen), tuple(rows), caption)
-
-
-def _browser(chosen: Mapping[str, Analysed], dataset: Dataset, beams: Path | None) -> list[Block]:
-    known = {} if beams is None else {_digest(path): path for path in sorted(beams.rglob("*beams.jsonl"))}
-    examples, lost = [], []
-    for model, each in chosen.items():
-        path = known.get(each.errors.beams_sha256)
-        if path is None:
-            lost.append(each.file)
-            continue
-        examples += [
-            Example(model, one.kind.value, one.hardness.value, one.database, one.question, one.gold, one.predicted)
-            for one in wrong_examples(each.errors, path, dataset)
-        ]
-    blocks: list[Block] = []
-    if examples:
-        blocks += [Note("Every error, with text of Spider (CC BY-SA 4.0):"), Browser(tuple(examples))]
-    if lost:
-        blocks.append(Note(f"No beams.jsonl was found for {shortly(lost)}: give their folder with --beams."))
-    return blocks
+    return table(("clause", *chosen), rows, caption)
 
 
 def _digest(path: Path) -> str:

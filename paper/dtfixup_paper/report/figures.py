@@ -1,28 +1,23 @@
-"""Pictures of the report: matplotlib figures as SVG that fits a page, and the bars that `curves.py` does not draw.
+"""Figures of the report that `curves.py` does not draw, and SVG files of all figures.
 
-Letters stay letters, so that they can be searched, copied and read aloud; identifiers carry the picture's name, so that
-several pictures fit one page; the same values give the same bytes.
+Letters stay letters, so that they can be searched and copied; the same values give the same bytes.
 """
 
-import io
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
-from xml.etree import ElementTree
+
+from dtfixup.files import write_atomically
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 WIDTH = 5.0
 """Inches. Text is then of a readable size on a phone, and not too large on a screen."""
-_SVG, _LINK = "http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"
-_COLOURED = ("style", "fill", "stroke")
-_THEME = {"#000000": "currentColor", "#ffffff": "none", "#595959": "var(--quiet)", "#8c8c8c": "var(--quiet)"}
-_THEME |= {"#b0b0b0": "var(--quiet)"}
-_LINES = ("1f77b4", "ff7f0e", "2ca02c", "d62728", "9467bd", "8c564b", "e377c2", "7f7f7f", "bcbd22", "17becf")
-_THEME |= {f"#{colour}": f"var(--line-{place})" for place, colour in enumerate(_LINES)}  # matplotlib's C0 to C9
+STYLE: dict[Any, Any] = {"font.size": 9.0, "svg.fonttype": "none"}
+"""Settings of matplotlib for all figures of the report."""
 
 
 @dataclass(frozen=True)
@@ -30,50 +25,23 @@ class Bar:
     """One strategy or choice."""
 
     values: Sequence[float]
-    """Of every seed; none where no run has one."""
+    """Of every seed that has one."""
     text: str
-    """Stands beside them."""
+    """Beside them."""
     colour: str
     remark: str = ""
-    """Below the text, or in its place: what failed, or that nothing has run."""
+    """Below the text, or in its place: failed runs, or that nothing has run."""
     has_mean: bool = True
-    """Else there are dots and no bar."""
+    """Otherwise there are dots and no bar."""
 
 
-def svg_of(name: str, draw: Callable[[], "Figure"]) -> str:
-    """A figure as an <svg> element without fixed size, in matplotlib's own colours."""
+def write_svg(figure: "Figure", path: Path) -> Path:
+    """A figure as a file without date."""
     import matplotlib as mpl
 
-    stream = io.BytesIO()
-    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": name, "font.size": 9.0}):
-        draw().savefig(stream, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
-    root = ElementTree.fromstring(stream.getvalue())
-    for part in list(root):
-        if part.tag == f"{{{_SVG}}}metadata" or part.find(f"{{{_SVG}}}style") is not None:
-            root.remove(part)  # the style is for all elements of a page
-    for size in ("width", "height", "version"):
-        root.attrib.pop(size, None)
-    for part in root.iter():
-        for key, value in part.attrib.items():
-            if key == "id":
-                part.set(key, f"{name}-{value}")
-            elif key in ("clip-path", f"{{{_LINK}}}href"):
-                part.set(key, value.replace("#", f"#{name}-"))
-    ElementTree.register_namespace("", _SVG)
-    ElementTree.register_namespace("xlink", _LINK)
-    return ElementTree.tostring(root, encoding="unicode")
-
-
-def themed(svg: str, label: str) -> str:
-    """The same with the page's colours in place of matplotlib's, and a label for those who do not see it."""
-    root = ElementTree.fromstring(svg)
-    for part in root.iter():
-        for key in _COLOURED:
-            if value := part.get(key):
-                part.set(key, re.sub(r"#[0-9a-f]{6}\b", lambda found: _THEME.get(found[0], found[0]), value))
-    root.set("role", "img")
-    root.set("aria-label", label)
-    return ElementTree.tostring(root, encoding="unicode")
+    metadata = {"Date": None, "Creator": None, "Format": None, "Type": None}
+    with mpl.rc_context({"svg.hashsalt": path.stem}):
+        return write_atomically(path, lambda temporary: figure.savefig(temporary, format="svg", metadata=metadata))
 
 
 def bars_figure(panels: Mapping[str, Mapping[str, Bar]], *, xlabel: str, chance: float | None = None) -> "Figure":

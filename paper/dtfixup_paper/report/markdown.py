@@ -1,80 +1,126 @@
-"""The report as Markdown, with its pictures as files beside it."""
+"""Parts of the report as Markdown: tables, pictures, commands, and whole sections.
+
+Text from files goes through `escape`, so that neither Markdown nor HTML takes any of it for its own.
+"""
 
 import html
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from dtfixup_paper.report.document import (
-    Block,
-    Browser,
-    Command,
-    Entry,
-    Files,
-    Kind,
-    Note,
-    Picture,
-    Prose,
-    Report,
-    Table,
-)
+from dtfixup_paper.tables.result_files import ResultFile, shortly
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 FIGURES = "figures"
 """Folder of the pictures, beside the Markdown file."""
 
 
-def markdown_of(report: Report) -> str:
-    """The whole report."""
-    parts = [f"# {_plain(report.title)}", report.lead.strip(), f"{report.there} of {report.planned} runs are there."]
-    for section in report.sections:
-        parts.append(f"## {_plain(section.title)} ({_plain(section.reference)})")
-        if section.planned:
-            parts.append(f"{section.there} of {section.planned} runs are there.")
-        parts += [_block(block) for block in section.blocks]
-    return "\n\n".join([*parts, _plain(report.origin)]) + "\n"
+@dataclass(frozen=True)
+class Entry:
+    """One place of a table that holds a result of ours."""
+
+    text: str
+    note: str = ""
+    """Below the text: seeds and epochs."""
+    warning: str = ""
+    """Below the note, to be seen: failed runs."""
+    is_bold: bool = True
+
+    def __str__(self) -> str:
+        text, note, warning = map(escape, (self.text, self.note, self.warning))
+        bold = f"**{text}**" if text and self.is_bold else text
+        return "<br>".join(filter(None, (bold, note, warning and f"*{warning}*")))
 
 
-def _block(block: Block) -> str:
-    match block:
-        case Table():
-            return _table(block)
-        case Picture():
-            picture = f"![{_plain(block.label)}]({FIGURES}/{block.name}.svg)"
-            return f"{picture}\n\n{_plain(block.caption)}" if block.caption else picture
-        case Command():
-            fence = "`" * max(3, 1 + max((len(ticks) for ticks in re.findall("`+", block.line)), default=0))
-            return f"{fence}sh\n{block.line}\n{fence}"
-        case Prose():
-            return block.markdown.strip()
-        case Note():
-            return _plain(block.text)
-        case Files():
-            return f"Files: {_plain(block.names)}."
-        case Browser():
-            return f"{len(block.examples)} examples to look through are in the HTML page."
+@dataclass(frozen=True)
+class Picture:
+    """A figure, with words for those who do not see it."""
+
+    name: str
+    """Of its file, without suffix."""
+    figure: "Figure"
+    label: str
+    caption: str
+
+    def __str__(self) -> str:
+        return f"![{escape(self.label)}]({FIGURES}/{self.name}.svg)\n\n{escape(self.caption)}"
 
 
-def _table(table: Table) -> str:
-    headings: Sequence[str] = table.headings
-    if table.groups:
-        over = [text for text, span in table.groups for _ in range(span)]
-        headings = [", ".join(part for part in pair if part) for pair in zip(over, headings, strict=True)]
+Block = str | Picture
+"""A paragraph, table or the like, as Markdown, or a picture."""
+
+
+@dataclass(frozen=True)
+class Section:
+    """One experiment, or one kind of measurement."""
+
+    name: str
+    """The target of links."""
+    title: str
+    reference: str
+    """The table or figure of the paper; "ours" where there is none."""
+    blocks: Sequence[Block]
+    there: int = 0
+    planned: int = 0
+    """Training runs; 0 where there is nothing to train."""
+
+    def __str__(self) -> str:
+        heading = f'## <a id="{self.name}"></a>{escape(self.title)} ({escape(self.reference)})'
+        missing = f"{self.there} of {self.planned} runs are there." if self.there < self.planned else ""
+        return "\n\n".join(filter(None, (heading, missing, *map(str, self.blocks))))
+
+    @property
+    def link(self) -> str:
+        """A line of the contents."""
+        runs = f", {self.there} of {self.planned} runs" if self.planned else ""
+        return f"- [{escape(self.title)}](#{self.name}): {escape(self.reference)}{runs}"
+
+
+def table(headings: Sequence[str], rows: Sequence[Sequence[Entry | str]], caption: str = "", *, words: int = 1) -> str:
+    """A table and its caption; the first columns, as many as `words` says, hold words, the others numbers."""
+    if widths := {len(row) for row in rows} - {len(headings)}:
+        raise ValueError(f"a table of {len(headings)} headings has rows of {sorted(widths)} entries")
     lines = [
-        [_plain(heading) for heading in headings],
-        ["---" if is_text else "---:" for is_text in table.text_columns],
-        *([_entry(entry) for entry in row] for row in table.rows),
+        [escape(heading) for heading in headings],
+        ["---" if column < words else "---:" for column in range(len(headings))],
+        *([str(entry) if isinstance(entry, Entry) else escape(entry) for entry in row] for row in rows),
     ]
     text = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-    return f"{text}\n\n{_plain(table.caption)}" if table.caption else text
+    return f"{text}\n\n{escape(caption)}" if caption else text
 
 
-def _entry(entry: Entry) -> str:
-    text = _plain(entry.text)
-    if entry.kind is Kind.OURS and text:
-        text = f"**{text}**"
-    details = [_plain(entry.note), f"**{_plain(entry.warning)}**" if entry.warning else ""]
-    return "<br>".join(part for part in [text, *details] if part)
+def command(line: str) -> str:
+    """What makes the numbers above it."""
+    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", line)), default=0))
+    return f"{fence}sh\n{line}\n{fence}"
 
 
-def _plain(text: str) -> str:
-    """Text that neither HTML nor Markdown takes for its own."""
+def files_block(files: Sequence[ResultFile]) -> str:
+    """The files that the numbers above it are from."""
+    count = f"{len(files)} result file{'s' * (len(files) != 1)}"
+    return f"<details><summary>{count}</summary>\n\n{escape(shortly(files))}\n\n</details>"
+
+
+def code(text: str) -> str:
+    """Code within a line.
+
+    >>> code("SELECT `a`")
+    '`` SELECT `a` ``'
+    """
+    text = " ".join(text.split())
+    if "`" not in text:
+        return f"`{text}`" if text else ""
+    ticks = "`" * (1 + max(map(len, re.findall("`+", text))))
+    return f"{ticks} {text} {ticks}"
+
+
+def escape(text: str) -> str:
+    r"""Text that neither HTML nor Markdown takes for its own.
+
+    >>> escape("<b> of *all*")
+    '&lt;b&gt; of \\*all\\*'
+    """
     return re.sub(r"([\\`*_\[\]|#~])", r"\\\1", html.escape(" ".join(text.split()), quote=False))

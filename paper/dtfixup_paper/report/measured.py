@@ -1,7 +1,7 @@
 """Sections of the report that are no table of the paper: the parser itself, stability, speed, tuning and cost.
 
-In: `Results`, and for tuning the cells with what is there of them. Out: `Section`s. Files that are looked for by name
-are named beside their numbers; where one is not there, its place says so.
+In: `Results`, and for tuning the cells with their results. Out: `Section`s. A number from a file that is named here
+shows that name; where the file is missing, the table says so.
 """
 
 import re
@@ -16,15 +16,16 @@ from dtfixup_paper.report.cells import (
     NOT_YET,
     SPIDER_COLLAPSED,
     CellResult,
+    CellResults,
     counted,
-    each_end,
+    every_run,
     files_of,
     has_collapsed,
     mean_and_deviation,
     unique,
 )
 from dtfixup_paper.report.curves import flat
-from dtfixup_paper.report.document import Block, Command, Entry, Kind, Note, Section, Table, labels
+from dtfixup_paper.report.markdown import Block, Entry, Section, command, table
 from dtfixup_paper.runs.run_identity import State, read_config
 from dtfixup_paper.tables.cells import TITLES, Cell, RunConfig, metric_of
 from dtfixup_paper.tables.paper_numbers import LEVELS
@@ -37,36 +38,37 @@ _MEASURES = {"exact match": "dev_exact", "execution": "dev_execution", "exact ma
 
 def parser_section(results: Results) -> Section:
     """The runs of the `minilm` preset: accuracy on Spider's dev by hardness."""
-    rows, used = [], []
+    rows: list[Sequence[Entry | str]] = []
+    files: list[ResultFile] = []
     for model, stem in _PARSER_RUNS.items():
-        files = results.called(stem)
-        used += files
+        own = results.called(stem)
+        files += own
+        result = _as_cell(model, own)
         for measure, metric in _MEASURES.items():
-            each = _as_cell(model, files)
-            rows.append((*labels([f"{model}: {measure}"]), *(_level(each, metric, level) for level in LEVELS)))
+            rows.append((f"{model}: {measure}", *(_level(result, metric, level) for level in LEVELS)))
     caption = (
         "Spider dev, 1,034 questions, in percent; beam 5, mean ± standard deviation over the seeds. Execution compares "
-        f"rows on the database and on randomised variants of its content. {_described(used)} Files: {shortly(used)}."
+        f"rows on the database and on randomised variants of its content. {_described(files)} Files: {shortly(files)}."
     )
-    blocks: tuple[Block, ...] = (Table(("", *LEVELS), tuple(rows), caption), *_commands(used))
+    blocks = (table(("", *LEVELS), rows, caption), *_commands(files))
     return Section("parser", "The parser by hardness", _OURS, blocks)
 
 
-def level_entry(each: CellResult, metric: str) -> Entry:
+def level_entry(result: CellResult, metric: str) -> Entry:
     """A cell by another metric than its own, with seeds and epochs; "not scored yet" where no file has it."""
-    known = [file for file in each.files if isinstance(file.metrics.get(metric), int | float)]
-    if not known:
-        return Entry("not scored yet" if each.files else NOT_YET, Kind.MISSING, "", each.warning)
-    epochs = unique(str(file.content["config"]["training"]["epochs"]) for file in known)
-    note = f"{counted(len(known), 'seed')} · {'/'.join(epochs)} epochs"
-    text = mean_and_deviation([float(file.metrics[metric]) for file in known])
-    if each.is_split:
-        text = each_end((file for file in each.files if file in known or file.state is State.DIVERGED), metric)
-    return Entry(text, Kind.OURS, note, each.warning)
+    scored = [file for file in result.files if isinstance(file.metrics.get(metric), int | float)]
+    if not scored:
+        return Entry("not scored yet" if result.files else NOT_YET, "", result.warning, is_bold=False)
+    epochs = unique(str(file.content["config"]["training"]["epochs"]) for file in scored)
+    note = f"{counted(len(scored), 'seed')} · {'/'.join(epochs)} epochs"
+    text = mean_and_deviation([float(file.metrics[metric]) for file in scored])
+    if result.is_split:
+        text = every_run((file for file in result.files if file in scored or file.state is State.DIVERGED), metric)
+    return Entry(text, note, result.warning)
 
 
 def _as_cell(name: str, files: Sequence[ResultFile]) -> CellResult:
-    """Files that were looked for by name; those that are of no run have nothing to fail."""
+    """Files that are read by name, as a cell; the configuration says what counts as failed."""
     config = next(filter(None, (read_config(SqlSpConfig, file.content) for file in files)), None)
     return CellResult(Cell(name, "", "", config or SqlSpConfig(), seeds=len(files)), tuple(files))
 
@@ -80,16 +82,16 @@ def metric_at(metric: str, level: str) -> str:
     return metric if level == "all" else f"{metric}_{level}"
 
 
-def _level(each: CellResult, metric: str, level: str) -> Entry:
+def _level(result: CellResult, metric: str, level: str) -> Entry:
     name = f"{metric_at('dev_exact', level)}_beam" if metric == "_beam" else metric_at(metric, level)
-    return level_entry(each, name)
+    return level_entry(result, name)
 
 
-def _commands(files: Iterable[ResultFile]) -> list[Command]:
+def _commands(files: Iterable[ResultFile]) -> list[str]:
     """What made the files; of runs that differ by their seed the first."""
     first = {file.stem: file for file in reversed(list(files))}
     lines = unique(str(file.content.get("command", "")) for file in reversed(first.values()))
-    return [Command("\n".join(lines))] if lines else []
+    return [command("\n".join(lines))] if lines else []
 
 
 def _described(files: Sequence[ResultFile]) -> str:
@@ -98,7 +100,7 @@ def _described(files: Sequence[ResultFile]) -> str:
 
 
 def stability_section(results: Results) -> Section:
-    """What the monitor saw in all Spider runs of the folder."""
+    """What the monitor measured in all Spider runs of the folder."""
     groups: dict[tuple[str, str, int, str], list[tuple[ResultFile, SqlSpConfig]]] = {}
     for file, config in results.runs(SqlSpConfig):
         if (model := config.model).strategy in STRATEGIES:
@@ -107,9 +109,9 @@ def stability_section(results: Results) -> Section:
             start = "" if config.mu is MuChoice.MAX or not measured else ", another μ"
             groups.setdefault((model.strategy, start, model.layers, limit), []).append((file, config))
     order = list(STRATEGIES)
-    rows = []
+    rows: list[Sequence[Entry | str]] = []
     for (strategy, start, layers, limit), runs in sorted(
-        groups.items(), key=lambda each: (order.index(each[0][0]), each[0])
+        groups.items(), key=lambda group: (order.index(group[0][0]), group[0])
     ):
         files = [file for file, _ in runs]
         skipped, steps = (sum(int(file.metrics.get(name, 0)) for file in files) for name in ("skipped_steps", "steps"))
@@ -121,19 +123,20 @@ def stability_section(results: Results) -> Section:
             _highest(files, "highest_growth"),
             _highest(files, "highest_input_norm_over_mu"),
         ]
-        rows.append((*labels([TITLES[strategy] + start, str(layers), limit]), *(Entry(text) for text in entries)))
+        rows.append((TITLES[strategy] + start, str(layers), limit, *map(Entry, entries)))
     ends, watched = ("runs", "diverged", "collapsed"), ("skipped steps", "highest growth", "highest input")
     caption = (
         "All Spider training runs of the folder, of whatever experiment. Collapsed: below "
         f"{SPIDER_COLLAPSED:.0f} % at the end. Skipped: batches whose gradient norm is out "
-        "of all proportion. Growth: the longest vector a layer put out, over the longest input of that step; "
-        "input: the longest input, over the mu that the start was made with; the highest of all runs and steps. Both "
-        "are watched where the strategy needs the input norm. Steps, growth and input are those of runs that reached "
-        "their end. Another μ: runs of mu-choice, whose start was made with one that is not the largest input norm."
+        "of all proportion. Growth: the longest vector that a layer put out, over the longest input of that step. "
+        "Input: the longest input, over the μ of the initialisation. Both are the highest of all runs and steps, and "
+        "both are measured where the strategy needs the input norm. Steps, growth and input are those of finished "
+        "runs. Another μ: runs of mu-choice, initialised with a number that is not the largest input norm."
     )
-    table = Table(("strategy", "N", "stream limit", *ends, *watched), tuple(rows), caption)
-    blocks: tuple[Block, ...] = (table,) if rows else (Note("There is no Spider training run in the folder yet."),)
-    return Section("stability", "Stability", _OURS, blocks)
+    block: Block = "There is no Spider training run in the folder yet."
+    if rows:
+        block = table(("strategy", "N", "stream limit", *ends, *watched), rows, caption)
+    return Section("stability", "Stability", _OURS, (block,))
 
 
 def _highest(files: Sequence[ResultFile], metric: str) -> str:
@@ -144,10 +147,10 @@ def _highest(files: Sequence[ResultFile], metric: str) -> str:
 def speed_section(results: Results) -> Section:
     """Measurements of time and memory, each with its file."""
     rows = [row for stem, describe in _SPEED.items() for row in _speed_rows(results, stem, describe)]
-    caption = "N = 24 relation-aware layers unless said otherwise; each line names its hardware and its file."
-    table = Table(("what", "measured", "file"), tuple(rows), caption)
+    caption = "N = 24 relation-aware layers where nothing else is named; each line names its hardware and its file."
     files = [file for stem in _SPEED for file in results.called(stem)]
-    return Section("speed", "Speed", _OURS, (table, *_commands(files)))
+    blocks = (table(("what", "measured", "file"), rows, caption, words=3), *_commands(files))
+    return Section("speed", "Speed", _OURS, blocks)
 
 
 _SPEED: Mapping[str, Sequence[tuple[str, str]]] = {
@@ -177,82 +180,71 @@ _SPEED: Mapping[str, Sequence[tuple[str, str]]] = {
         ("a step of the paper's configuration, RoBERTa-large with random weights, batch 16",
          "{step_ms:.1f} ms, {peak_gib:.1f} GiB"),
     ),
-    "measurements/two-at-once-mps": (
-        ("{runs} trainings in turn, over the same at once under NVIDIA's MPS; without the start of processes",
-         "{ratio:.2f}; {ratio_without_start:.2f}"),
-        ("a sweep in turn, over its runs' own training time", "{overhead:.2f}"),
-    ),
 }  # fmt: skip
-"""For each stem of a file what its metrics say, and how."""
+"""For each stem of a file, what its metrics measure, and how the table shows them."""
 
 
-def _speed_rows(
-    results: Results, stem: str, describe: Sequence[tuple[str, str]]
-) -> Iterable[tuple[Entry, Entry, Entry]]:
+def _speed_rows(results: Results, stem: str, describe: Sequence[tuple[str, str]]) -> Iterable[tuple[str, Entry, str]]:
     files = results.called(stem)
     for what, measured in describe:
         for file in files:
             try:
                 texts = what.format_map(file.metrics), measured.format_map(file.metrics)
             except (KeyError, TypeError, ValueError):
-                texts = what, "the file does not say"
-            where = str(file.content.get("hardware", ""))
-            yield Entry(texts[0], Kind.LABEL), Entry(texts[1], note=where), Entry(file.name, Kind.LABEL)
+                texts = what, "missing in the file"
+            yield texts[0], Entry(texts[1], note=str(file.content.get("hardware", ""))), file.name
         if not files:
-            name = Entry(f"{stem}-seed*.json", Kind.LABEL)
-            yield Entry(re.sub(r"\{.*?\}", "…", what), Kind.LABEL), Entry(NOT_YET, Kind.MISSING), name
+            yield re.sub(r"\{.*?\}", "…", what), Entry(NOT_YET, is_bold=False), f"{stem}-seed*.json"
 
 
-def tune_table(found: Sequence[CellResult]) -> Table:
-    """The settings of every cell that differ, and what they came to, the best of its strategy and depth first."""
-    flats = [_settings(each.cell.config) for each in found]
+def tune_table(cells: CellResults, caption: str) -> str:
+    """The settings of every cell that differ, and their results, the best of its strategy and depth first."""
+    flats = [_settings(result.cell.config) for result in cells]
     columns = varying(flats)
 
     def rank(place: int) -> tuple[Any, ...]:
-        model, values = found[place].cell.config.model, found[place].values
+        model, values = cells[place].cell.config.model, cells[place].values
         return list(STRATEGIES).index(model.strategy), model.layers, -fmean(values or [-1.0])
 
-    rows = []
-    for place in sorted(range(len(found)), key=rank):
-        model = found[place].cell.config.model
-        said = [TITLES[model.strategy] if model.layers else "", str(model.layers)]
-        said += [_number(flats[place].get(names[0])) for names in columns.values()]
-        seconds = sum(file.seconds for file in found[place].files)
-        entry = found[place].entry()
-        rows.append((*labels(said), entry, Entry(f"{seconds / 60:.1f}" if found[place].files else "", Kind.LABEL)))
-    metric = metric_of(found[0].cell.config).replace("_", " ") if found else ""
+    rows: list[Sequence[Entry | str]] = []
+    for place in sorted(range(len(cells)), key=rank):
+        model, files = cells[place].cell.config.model, cells[place].files
+        settings = [_number(flats[place].get(names[0])) for names in columns.values()]
+        minutes = f"{sum(file.seconds for file in files) / 60:.1f}" if files else ""
+        strategy = TITLES[model.strategy] if model.layers else ""
+        rows.append((strategy, str(model.layers), *settings, cells[place].entry(), minutes))
+    metric = metric_of(cells[0].cell.config).replace("_", " ")
     titles = (_UNITS.get(title, title) for title in columns)
-    return Table(("strategy", "N", *titles, f"{metric}, %", "minutes"), tuple(rows))
+    return table(("strategy", "N", *titles, f"{metric}, %", "minutes"), rows, caption)
 
 
 _UNITS = {"warmup": "warm-up, steps"}
-"""What a table calls fields whose names do not say what is counted."""
+"""Headings of fields whose names lack their unit."""
 
 
-def cost_section(experiments: Mapping[str, Sequence[CellResult]]) -> Section:
-    """What the runs of every experiment took; a run that stands in several is counted in each, and once in the sum."""
-    rows = [_cost_row(name, files_of(found)) for name, found in experiments.items()]
-    every = files_of(each for found in experiments.values() for each in found)
+def cost_section(experiments: Mapping[str, CellResults]) -> Section:
+    """What the runs of every experiment took; a run of several counts in each, and once in the sum."""
+    rows = [_cost_row(name, files_of(cells)) for name, cells in experiments.items()]
+    every = files_of(result for cells in experiments.values() for result in cells)
     rows.append(_cost_row("all, each run once", every))
     silent = [file for file in every if "at_once" not in file.content]
-    whole = sum(file.seconds for file in silent) / 60
     caption = (
         "Wall time of the runs themselves, start and evaluation included, seeds beyond the plan too; that of runs "
         "which shared the GPU is divided among them. "
-        + (
+    )
+    if silent:
+        whole = sum(file.seconds for file in silent) / 60
+        caption += (
             f"{counted(len(silent), 'older file')}, {whole:.0f} minutes, do not say whether the GPU was shared, which "
             "it was for most: they count in full. "
-            if silent
-            else ""
         )
-        + "The paper names about 30 hours for a Spider run and about 6 for a ReClor run, on one P100."
-    )
-    return Section("cost", "What it cost", _OURS, (Table(("experiment", "runs", "minutes"), tuple(rows), caption),))
+    caption += "The paper names about 30 hours for a Spider run and about 6 for a ReClor run, on one P100."
+    return Section("cost", "What it cost", _OURS, (table(("experiment", "runs", "minutes"), rows, caption),))
 
 
-def _cost_row(name: str, files: Sequence[ResultFile]) -> tuple[Entry, Entry, Entry]:
+def _cost_row(name: str, files: Sequence[ResultFile]) -> tuple[str, Entry, Entry]:
     minutes = sum(file.seconds for file in files) / 60
-    return Entry(name, Kind.LABEL), Entry(str(len(files))), Entry(f"{minutes:,.1f}")
+    return name, Entry(str(len(files))), Entry(f"{minutes:,.1f}")
 
 
 def varying(flats: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
@@ -263,8 +255,8 @@ def varying(flats: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
     """
     known = {"model.strategy", "model.layers", "training.seed"}
     same: dict[tuple[str, ...], list[str]] = {}
-    for field in unique(field for each in flats for field in each):
-        values = tuple(str(each.get(field)) for each in flats)
+    for field in unique(field for settings in flats for field in settings):
+        values = tuple(str(settings.get(field)) for settings in flats)
         if len(set(values)) > 1 and field not in known:
             same.setdefault(values, []).append(field)
     short = [fields[0].rpartition(".")[2] for fields in same.values()]

@@ -31,7 +31,7 @@ def test_failed_runs_are_counted_and_say_how(tmp_path: Path) -> None:
     )
     assert reclor == "33.0 ± 9.8|3 seeds · 12 epochs|1 of 3 diverged, 1 of 3 at chance", "which counts as 25"
     assert "At chance: not more than three standard errors above it, or with the loss of equal probabilities" in text
-    assert "**1 of 2 diverged**" in text
+    assert "<br>*1 of 2 diverged*" in text
     write_result(results, sql, None, seed=1)
     page, _ = build(tmp_path, [experiment("init-peers", cells)])
     assert page.row("init-peers", "Spider")[0] == "failed|2 seeds · 16 epochs|2 of 2 diverged"
@@ -42,7 +42,9 @@ def test_a_spider_run_that_ends_where_broken_models_do_has_collapsed(tmp_path: P
         write_result(tmp_path / "results", sql_config("dt-fixup", 24), value, seed=seed)
     page, text = build(tmp_path, [experiment("init-peers", [cell(sql_config("dt-fixup", 24))])])
     assert page.row("init-peers", "dt-fixup")[0] == "68.0, 20.0, 30.0|3 seeds · 16 epochs|1 of 3 collapsed"
-    assert "Collapsed: below 30 % at the end. Where some runs failed and others did not, every run stands there" in text
+    assert (
+        "Collapsed: below 30 % at the end. A cell in which some runs failed and others did not shows every run" in text
+    )
     assert "![dt-fixup, N = 24: 68.0, 20.0, 30.0](figures/init-peers-spider.svg)" in text
     assert "| DT-Fixup | 24 | 2 μ | **3** | **0** | **1** |" in text
 

@@ -1,10 +1,9 @@
 """The report: every number comes from the files, nothing is left out silently, and nothing in a file can harm."""
 
-import base64
-import hashlib
 import json
 import re
 from dataclasses import replace
+from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +84,25 @@ def test_what_is_so_with_our_own_budget_alone_is_said_there_alone(tmp_path: Path
     assert "dtfixup reproduce spider-depth --budget gpu --encoder folder/mpnet --data spider\n" in text
 
 
+class Harm(HTMLParser):
+    """What a page could do."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.actions: list[str] = []
+        self.ids: list[str] = []
+        self.links: list[str] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        values = {name: str(value) for name, value in attributes}
+        self.actions += [tag for bad in ("script", "iframe", "form", "object") if tag == bad]
+        self.actions += [name for name in values if name.startswith("on")]
+        self.actions += [values["src"]] if not values.get("src", "data:").startswith("data:") else []
+        self.ids += [values["id"]] if "id" in values else []
+        self.links += [values["href"]] if "href" in values else []
+
+
 def test_a_hostile_file_can_do_nothing(tmp_path: Path) -> None:
     results = tmp_path / "results"
     fields = {"encoder": HOSTILE, "hardware": HOSTILE, "command": HOSTILE}
@@ -95,40 +113,36 @@ def test_a_hostile_file_can_do_nothing(tmp_path: Path) -> None:
     (results / f"measurements/relation-attention-seed{HOSTILE[-4:-2]}.json").write_text(
         json.dumps({**fields, "metrics": {"x": []}})
     )
-    agreement = tmp_path / "agreement.md"
-    agreement.write_text(f"# Title\n\nWe agree. {HOSTILE}\n")
-    named = experiment("spider-depth", [cell(sql_config(), row=HOSTILE, column=HOSTILE)], title=HOSTILE, remark=HOSTILE)
-    page, text = build(tmp_path, [named], agreement=agreement)
-    assert len(page.scripts) == 1
-    assert "harm" not in page.scripts[0]
-    assert not page.handlers
-    assert all(address.startswith("#") for address in page.addresses)
-    tried = [row for row in page.rows if row and row[0] == HOSTILE]
-    assert len(tried) == 2, "it is shown as it is, in both tables"
+    own = experiment("spider-depth", [cell(sql_config(), row=HOSTILE, column=HOSTILE)], title=HOSTILE, remark=HOSTILE)
+    page, text = build(tmp_path, [own])
+    assert Harm((tmp_path / "report" / "index.html").read_text(encoding="utf-8")).actions == []
+    assert [row[0] for row in page.rows].count(HOSTILE) == 2, "it is shown as it is, in both tables"
     outside = re.sub(r"^(`{3,})sh\n.*?^\1$", "", text, flags=re.DOTALL | re.MULTILINE)
     assert "harm()" in outside
-    assert "<script" not in re.sub(r"We agree.*", "", outside)
+    assert "<script" not in outside
 
 
-def test_the_page_needs_nothing_else_and_runs_its_own_script_alone(tmp_path: Path) -> None:
-    page, _ = build(tmp_path, [depth_cells()])
+def test_the_page_needs_no_other_file_and_its_links_have_targets(tmp_path: Path) -> None:
+    write_result(tmp_path / "results", sql_config(), 70.0)
+    build(tmp_path, [depth_cells()])
     text = (tmp_path / "report" / "index.html").read_text(encoding="utf-8")
-    digest = base64.b64encode(hashlib.sha256(page.scripts[0].encode()).digest()).decode()
-    assert f"script-src 'sha256-{digest}'" in text
-    assert "default-src 'none'" in text
-    assert all(address.startswith("#") for address in page.addresses)
-    assert {address[1:] for address in page.addresses} <= set(page.identifiers)
-    assert not re.findall(r"@import|url\((?!#)", text)
+    page = Harm(text)
+    assert "default-src 'none'; style-src 'unsafe-inline'; img-src data:" in text
+    assert {f"#{name}" for name in page.ids} == set(page.links) > {"#spider-depth"}
+    assert len(set(page.ids)) == len(page.ids)
+    assert 'src="data:image/svg+xml;base64,' in text
+    assert page.actions == []
+    assert not re.findall(r"@import|url\(", text)
 
 
 def test_what_a_person_wrote_comes_first_and_may_be_missing(tmp_path: Path) -> None:
     agreement = tmp_path / "agreement.md"
-    assert "Where we agree" not in build(tmp_path, [depth_cells()], agreement=agreement)[1]
+    assert "Where we agree" not in build(tmp_path, [depth_cells()])[1]
     agreement.write_text("# Where\n\nDepth **pays**<!-- toy\nn8 -->.\n\n## Spider\n")
     page, text = build(tmp_path, [depth_cells()], agreement=agreement)
-    assert text.index("Depth **pays**.") < text.index("About spider-depth")
+    assert "Depth **pays**." in page.texts["agreement"]
     assert "\n### Spider\n" in text, "below the section's own heading"
-    assert page.identifiers.index("agreement") < page.identifiers.index("spider-depth")
+    assert list(page.texts)[:2] == ["agreement", "spider-depth"]
 
 
 def test_what_a_person_wrote_is_found_beside_the_results_and_is_of_them_alone(
@@ -158,9 +172,7 @@ def test_depth_and_curves_are_drawn(tmp_path: Path) -> None:
     page, text = build(tmp_path, [experiment("spider-depth", cells), experiment("spider-curves", cells)])
     assert page.row("spider-curves", "standard, N = 8") == ["never|1 seed · 16 epochs", "0 of 1", "55.0"]
     assert page.row("spider-curves", "dt-fixup, N = 8") == ["3.0|2 seeds · 16 epochs", "2 of 2", "65.0 ± 1.4"]
-    assert re.search(r"!\[standard: 55\.0 at 8; dt-fixup: 65\.0 at 8\]\(figures/spider-depth\.svg\)", text)
-    for name in ("spider-depth", "spider-curves"):
-        assert (tmp_path / "report" / "figures" / f"{name}.svg").read_text().startswith("<svg")
+    assert "![standard: 55.0 at 8; dt-fixup: 65.0 at 8](figures/spider-depth.svg)" in text
     curves = (tmp_path / "report" / "figures" / "spider-curves.svg").read_text()
     write_result(results, fixup, 64, seed=1, curve=curve(50, 51, 64))
     page, _ = build(tmp_path, [experiment("spider-curves", cells)])
@@ -254,7 +266,7 @@ def test_a_file_that_makes_no_sense_is_named(fields: dict[str, Any], message: st
 
 def test_two_cells_in_one_place_are_an_error(tmp_path: Path) -> None:
     found = results_of([cell(sql_config()), cell(sql_config(epochs=3))], read_results(tmp_path))
-    with pytest.raises(ValueError, match="two cells of a table stand in one place"):
+    with pytest.raises(ValueError, match="two cells of a table have one row and column"):
         table_of(found)
 
 
@@ -262,7 +274,7 @@ def test_two_cells_in_one_place_are_an_error(tmp_path: Path) -> None:
 def test_all_registered_experiments_have_their_section(budget: Budget, tmp_path: Path) -> None:
     write_result(tmp_path / "results", EXPERIMENTS["spider-depth"].cells(Plan(budget))[0].config, 33.0)
     page, text = build(tmp_path, list(EXPERIMENTS.values()), budget=budget)
-    assert set(EXPERIMENTS) <= set(page.identifiers)
+    assert set(EXPERIMENTS) <= set(page.texts)
     assert all(f"dtfixup reproduce {name} --budget {budget}" in text for name in EXPERIMENTS)
     assert "33.0" in text
     assert "1 of " in text
@@ -284,8 +296,8 @@ def test_the_verb_builds_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[
     (tmp_path / "results").mkdir()
     main(["report", "--results", str(tmp_path / "results"), "--out", str(tmp_path / "out")])
     assert "index.html" in capsys.readouterr().out.replace("\n", "")
-    assert Page((tmp_path / "out" / "index.html").read_text()).row("spider-depth", "N = 24")
-    assert (tmp_path / "out" / "report.md").exists()
+    assert (tmp_path / "out" / "index.html").exists()
+    assert Page((tmp_path / "out" / "report.md").read_text(encoding="utf-8")).row("spider-depth", "N = 24")
     for options, message in ((["--budget", "huge"], "there is no budget 'huge'"), (["--results", "x"], "is no folder")):
         with pytest.raises(SystemExit):
             main(["report", "--out", str(tmp_path / "no"), *options])
@@ -293,7 +305,7 @@ def test_the_verb_builds_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert not (tmp_path / "no").exists()
 
 
-def test_seeds_on_other_data_are_said(tmp_path: Path) -> None:
+def test_seeds_on_other_data_are_named(tmp_path: Path) -> None:
     config = sql_config()
     for seed, data in ((1, "one"), (2, "other")):
         write_result(tmp_path / "results", config, 70.0, seed=seed, file=f"x-seed{seed}.json", data_hash=data)
@@ -308,6 +320,6 @@ def test_the_python_of_its_documentation_runs(tmp_path: Path, monkeypatch: pytes
     monkeypatch.chdir(tmp_path)
     write_result(tmp_path / "results", minilm(), 70.0)
     exec(compile(program, "docs/report.md", "exec"), {"__name__": "documentation"})
-    page = Page((tmp_path / "report" / "index.html").read_text(encoding="utf-8"))
-    assert page.row("mine", "DT-Fixup") == ["73.79", "70.0|1 of 5 seeds · 28 epochs"]
-    assert "dtfixup reproduce mine" not in (tmp_path / "report" / "report.md").read_text(encoding="utf-8")
+    text = (tmp_path / "report" / "report.md").read_text(encoding="utf-8")
+    assert Page(text).row("mine", "DT-Fixup") == ["73.79", "70.0|1 of 5 seeds · 28 epochs"]
+    assert "dtfixup reproduce mine" not in text

@@ -189,7 +189,7 @@ def test_the_verb_writes_the_file_and_shows_the_tables(
     tmp_path: Path, dataset: Dataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     console = Console(file=StringIO(), width=100)
-    monkeypatch.setattr("dtfixup.cli.results._console", console)
+    monkeypatch.setattr("dtfixup_paper.cli_spider._console", console)
     result, beams = write_run(tmp_path)
     out = tmp_path / "errors.json"
     options = {"result": result, "beams": beams, "data": dataset.folder, "out": out, "variants": 4}
