@@ -106,5 +106,5 @@ def test_a_plan_without_examples_or_of_empty_batches_is_refused() -> None:
     tokens = tokens_of([50], [4])
     with pytest.raises(DataError, match="no example to train on"):
         plan_readings(tokens, [], 8)
-    with pytest.raises(ConfigError, match="at least one example, got 0"):
+    with pytest.raises(ConfigError, match="batch_size must be at least 1, got 0"):
         plan_readings(tokens, [0], 0)

@@ -76,7 +76,7 @@ def test_without_new_layers_the_linear_layer_is_initialised_and_the_encoder_left
 
 
 def test_mu_is_over_the_training_examples_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dtfixup.training.encoder_task._MEASURED", 5)
+    monkeypatch.setattr("dtfixup.training.encoder_task._MU_BATCH", 5)
     data = made_data(13, 40, options=(2, 4))  # 13 examples do not fill the batches
     task = task_of(data=data)
     report = task.initialise(torch.Generator().manual_seed(0))

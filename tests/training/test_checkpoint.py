@@ -10,7 +10,7 @@ import torch
 
 from dtfixup.errors import CheckpointError, ConfigError
 from dtfixup.training import checkpoint
-from dtfixup.training.checkpoint import Checkpoints, Standing, state_tensors
+from dtfixup.training.checkpoint import Checkpoints, RunState, state_tensors
 from dtfixup.training.update import Updater
 from dtfixup.weights.tensors import load_weights, read_tensors, write_tensors
 from tests.training.toy import ToyTask, run, toy_config
@@ -125,7 +125,7 @@ def test_the_only_checkpoint_is_damaged(tmp_path: Path) -> None:
 
 def test_another_format_names_the_version_that_reads_it(stopped: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checkpoint, "FORMAT", 2)
-    with pytest.raises(CheckpointError, match=r"has format 1, and this version reads 2: resume it with dtfixup 0"):
+    with pytest.raises(CheckpointError, match=r"has format 1, but this version reads 2: resume with dtfixup 0"):
         run(stopped, resume=True)
 
 
@@ -181,14 +181,14 @@ def test_what_is_trained_cannot_be_left_out() -> None:
     updater = Updater(task.parameter_groups(), toy_config().update)
     with pytest.raises(ConfigError, match=r"head\.bias is trained, so files cannot leave it out"):
         state_tensors(task.model, updater, ["head.bias"])
-    with pytest.raises(ConfigError, match="a parameter that is not the model's"):
+    with pytest.raises(ConfigError, match="a parameter that does not belong to the model"):
         state_tensors(ToyTask().model, updater, [])
 
 
-def test_standing_survives_json() -> None:
+def test_a_runs_state_survives_json() -> None:
     nan = float("nan")
-    at = Standing(7, 2, 1.5, [(0.25, 3.0, False), (nan, float("inf"), True)], [{"step": 6}], {"alerts": 1.0})
-    again = Standing.from_json(at.to_json())
+    at = RunState(7, 2, 1.5, [(0.25, 3.0, False), (nan, float("inf"), True)], [{"step": 6}], {"alerts": 1.0})
+    again = RunState.from_json(at.to_json())
     assert (again.step, again.skipped, again.seconds, again.history, again.watched) == (
         7,
         2,

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dtfixup.cli.results import score as score_verb
 from rich.console import Console
 
+from dtfixup.cli.predictions import score as score_verb
 from dtfixup.errors import DataError
 from dtfixup.files import read_json
 from dtfixup.sql.database.dataset import Dataset
@@ -165,7 +165,7 @@ def test_the_table_on_screen(tmp_path: Path, dataset: Dataset, monkeypatch: pyte
     outcomes = [ExecutionVerdict(Outcome.EQUAL)] * 7 + [ExecutionVerdict(Outcome.LOST, "[gone]")]
     monkeypatch.setattr(sql_score, "evaluate_execution", lambda *a, **k: outcomes)
     console = Console(file=StringIO(), width=100)
-    monkeypatch.setattr("dtfixup.cli.results._console", console)
+    monkeypatch.setattr("dtfixup.cli.predictions._console", console)
     gold = [[example.query] for example in dataset.split("dev")]
     gold[0] = ["SELECT 1"]
     score_verb(*write_run(tmp_path, dataset, gold), dataset.folder)

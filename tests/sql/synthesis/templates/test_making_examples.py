@@ -13,7 +13,7 @@ from dtfixup.errors import ConfigError, DataError
 from dtfixup.sql.database.dataset import Dataset, Example
 from dtfixup.sql.grammar.reader import SqlReader
 from dtfixup.sql.linking.inputs import DatabaseInputs
-from dtfixup.sql.synthesis.templates import Synthetic, synthesise, write_examples
+from dtfixup.sql.synthesis.templates import Synthetic, making_examples, synthesise, write_examples
 from dtfixup.sql.synthesis.templates.columns import (
     Trait,
     inflected,
@@ -24,7 +24,7 @@ from dtfixup.sql.synthesis.templates.columns import (
     traits_of,
 )
 from dtfixup.sql.synthesis.templates.making import Unusable, make_template
-from dtfixup.sql.synthesis.templates.template import Slot, Template, making_examples
+from dtfixup.sql.synthesis.templates.template import Slot, Template
 from tests.sql.described import described
 from tests.sql.pets import EXAMPLES, filled, make_dataset, shown
 
