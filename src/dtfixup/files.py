@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 import os
 import tempfile
 from collections.abc import Callable
@@ -33,6 +34,11 @@ def write_json(path: str | Path, content: Any) -> Path:
     """JSON of plain numbers: NaN and infinity are refused, since other readers do not know them."""
     text = json.dumps(content, indent=1, allow_nan=False) + "\n"
     return write_atomically(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+
+
+def finite_or_none(value: float) -> float | None:
+    """The value where JSON can hold it; None for NaN and infinity."""
+    return value if math.isfinite(value) else None
 
 
 def file_sha256(path: Path) -> str:

@@ -170,7 +170,7 @@ def test_pickled_weights_are_never_read(bert: Path, tmp_path: Path) -> None:
     folder = copied(bert, tmp_path)
     torch.save(load_file(folder / "model.safetensors"), folder / "pytorch_model.bin")
     (folder / "model.safetensors").unlink()
-    with pytest.raises(EncoderError, match=r"no safetensors weights.*convert them with"):
+    with pytest.raises(EncoderError, match=r"no safetensors weights.*convert it with"):
         load_encoder(folder)
 
 
@@ -207,7 +207,7 @@ def test_a_checkpoint_that_lacks_weights_is_refused(bert: Path, tmp_path: Path) 
 
 @pytest.mark.parametrize("name", ["nobody/no-such-encoder", "no-such-encoder"])
 def test_an_unknown_name_says_how_to_download_it(name: str) -> None:
-    with pytest.raises(EncoderError, match=rf"`hf download {name}`.*download=True.*\"minilm\" is always here"):
+    with pytest.raises(EncoderError, match=rf"`hf download {name}`.*download=True.*\"minilm\" is always available"):
         load_encoder(name)
 
 

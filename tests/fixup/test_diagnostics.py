@@ -297,7 +297,7 @@ def test_what_cannot_be_checked_is_refused(
 
 @pytest.mark.parametrize(
     ("strategy", "error", "message"),
-    [("dt-fixup", InputNormError, "stack was not called"), ("t-fixup", DepthCheckError, "did not call the stack")],
+    [("dt-fixup", InputNormError, "did not call the stack"), ("t-fixup", DepthCheckError, "did not call the stack")],
 )
 def test_a_stack_that_is_never_called_is_refused(strategy: str, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):

@@ -270,7 +270,7 @@ def test_an_empty_loader_is_an_error() -> None:
 
 
 def test_a_stack_that_is_never_called_is_an_error() -> None:
-    with pytest.raises(InputNormError, match="not called for batch 0: pass the part of the model that is really used"):
+    with pytest.raises(InputNormError, match=r"did not call the stack \(Opaque\) for batch 0: pass the layers"):
         measure_input_norm(Through(Opaque()), Opaque(), [torch.ones(1, 2, D)], progress=False)
 
 

@@ -163,7 +163,7 @@ def test_rows_that_do_not_make_up_their_parameter_are_refused(
 
     layer = Fused()
     before = {name: tensor.clone() for name, tensor in layer.state_dict().items()}
-    with pytest.raises(UnsupportedLayerError, match=r"rows named of 0\.qkv\.weight .* do not make up its 24 rows"):
+    with pytest.raises(UnsupportedLayerError, match=r"slices of 0\.qkv\.weight .* do not cover its 24 rows"):
         dt_fixup_([layer], 1.0)
     assert all(torch.equal(before[name], tensor) for name, tensor in layer.state_dict().items())
 
@@ -176,7 +176,7 @@ def test_a_fault_in_the_last_layer_leaves_the_first_untouched() -> None:
     good = Described()
     good.norm = nn.LayerNorm(D)
     before = {name: tensor.clone() for name, tensor in good.state_dict().items()}
-    with pytest.raises(UnsupportedLayerError, match="do not make up"):
+    with pytest.raises(UnsupportedLayerError, match="do not cover"):
         dt_fixup_([good, Faulty()], 1.0)
     assert isinstance(good.norm, nn.LayerNorm)
     assert all(torch.equal(before[name], tensor) for name, tensor in good.state_dict().items())

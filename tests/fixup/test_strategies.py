@@ -230,7 +230,7 @@ def test_strategies_with_their_own_structure_refuse_other_stacks(wanted: str, bu
 
 
 def test_strategies_with_their_own_structure_refuse_layers_of_pytorch() -> None:
-    with pytest.raises(StrategyError, match="no strategy of ours"):
+    with pytest.raises(StrategyError, match="built for no strategy"):
         strategy_named("standard").initialise_(nn.TransformerEncoderLayer(8, 2, 12))
 
 

@@ -1,6 +1,6 @@
-"""Says which weights of Hugging Face's encoder layers are value, output and MLP weights.
+"""Describe Hugging Face's encoder layers: which weights are value, output and MLP weights.
 
-The BERT and RoBERTa families share one structure; a class is listed here after a test has seen it.
+The BERT and RoBERTa families share one structure; every class listed here has a test.
 """
 
 from torch import nn

@@ -1,8 +1,8 @@
 """The bundled encoder without transformers, whose import takes longer than the answer to a question.
 
-In: MiniLM's folder. Out: `LeanEncoder`, for use and not for training: the weights by the names that Hugging Face's
-`BertModel` gives them, the same states, no dropout; and `LeanTokenizer`, the same subwords. Tests hold both equal to
-what transformers gives. Legend: B batch, T tokens, D width, H heads, E width of a head.
+In: MiniLM's folder. Out: `LeanEncoder`, for use and not for training, with the weight names and states of Hugging
+Face's `BertModel` and no dropout; and `LeanTokenizer`, with the same subwords. Tests compare both with transformers.
+Legend: B batch, T tokens, D width, H heads, E width of a head.
 """
 
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from dtfixup.files import read_json
 
 
 class LeanEncoder(nn.Module):
-    """Stands in for `Encoder` where tokens are cut already and nothing is trained."""
+    """Replaces `Encoder` for token ids when nothing is trained."""
 
     def __init__(self, model: "LeanBert", name: str) -> None:
         super().__init__()
@@ -43,7 +43,7 @@ class LeanEncoder(nn.Module):
 
 
 class LeanBert(nn.Module):
-    """BERT's forward pass; modules are named as Hugging Face names them, so that their files fit."""
+    """BERT's forward pass; modules have Hugging Face's names, so that its files fit."""
 
     def __init__(self, config: dict[str, Any]) -> None:
         super().__init__()
@@ -80,7 +80,7 @@ class _Embeddings(nn.Module):
 
 
 def _empty_embedding(rows: int, dim: int) -> nn.Embedding:
-    """Without the random numbers of a new one: the meta device would save them too, but imports torch's compiler."""
+    """An embedding without random numbers; the meta device would save them too, but imports torch's compiler."""
     return nn.Embedding(rows, dim, _weight=torch.empty(rows, dim))
 
 
@@ -129,8 +129,8 @@ def lean_encoder(folder: Path) -> LeanEncoder:
     """MiniLM in float32 and evaluation mode."""
     try:
         model = LeanBert(read_json(folder / "config.json"))
-        found = load_file(folder / "model.safetensors")
-        model.load_state_dict({name: found[name] for name in model.state_dict()}, assign=True)
+        tensors = load_file(folder / "model.safetensors")
+        model.load_state_dict({name: tensors[name] for name in model.state_dict()}, assign=True)
     except (OSError, KeyError, RuntimeError, SafetensorError, DataError) as error:
         raise EncoderError(f"the encoder in {folder} cannot be read, it may be damaged: {error}") from error
     return LeanEncoder(model, "minilm").eval()
@@ -138,7 +138,7 @@ def lean_encoder(folder: Path) -> LeanEncoder:
 
 @dataclass(frozen=True)
 class LeanTokenizer:
-    """Subwords by the tokenizer's own file."""
+    """Subwords from the tokenizer's own file."""
 
     cls_id: int
     sep_id: int
@@ -148,16 +148,16 @@ class LeanTokenizer:
 
     def cut(self, texts: list[str]) -> list[list[int]]:
         """Token ids of each text, without special tokens."""
-        return [found.ids for found in self._raw.encode_batch(texts, add_special_tokens=False)]
+        return [encoding.ids for encoding in self._raw.encode_batch(texts, add_special_tokens=False)]
 
 
 def lean_tokenizer(folder: Path) -> LeanTokenizer:
-    """MiniLM's tokenizer; nothing is cut off or filled up."""
+    """MiniLM's tokenizer, without truncation and padding."""
     try:
         raw = RawTokenizer.from_file(str(folder / "tokenizer.json"))
     except Exception as error:  # the library raises no other class
         raise EncoderError(f"the tokenizer in {folder} cannot be read, it may be damaged: {error}") from None
     raw.no_padding()
     raw.no_truncation()
-    known = raw.get_vocab()
-    return LeanTokenizer(known["[CLS]"], known["[SEP]"], known["[PAD]"], known["[UNK]"], raw)
+    ids = raw.get_vocab()
+    return LeanTokenizer(ids["[CLS]"], ids["[SEP]"], ids["[PAD]"], ids["[UNK]"], raw)

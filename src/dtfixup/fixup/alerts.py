@@ -1,4 +1,4 @@
-"""Judge, step after step, whether what the theorem assumes about a stack still holds.
+"""Judge after each step whether the theorem's assumptions about a stack still hold.
 
 In: the norms of each step, in order, as plain numbers. Out: alerts that name the assumption that broke,
 scalars for TensorBoard, and a summary for result files.
@@ -40,28 +40,28 @@ class Alert:
 
 @dataclass(frozen=True)
 class _Excursion:
-    """A time above a limit: its latest step, and the ratio that was last told of."""
+    """A period above a limit: its latest step, and the ratio of its last alert."""
 
     step: int
-    worst: float
+    alerted: float
 
-    def outdone_by(self, ratio: float) -> bool:
-        return ratio > 2 * self.worst or (math.isnan(ratio) and not math.isnan(self.worst))
+    def is_doubled_by(self, ratio: float) -> bool:
+        return ratio > 2 * self.alerted or (math.isnan(ratio) and not math.isnan(self.alerted))
 
 
 class ScalarWriter(Protocol):
-    """What is used of TensorBoard's `SummaryWriter`."""
+    """The part of TensorBoard's `SummaryWriter` that is used."""
 
     def add_scalar(self, tag: str, scalar_value: float, global_step: int) -> object: ...
 
 
 class Judge:
-    """Holds each step against the limits and against the steps before it.
+    """Compares each step with the limits and with earlier steps.
 
     Args:
         mu: the input norm that the factors were computed from.
         limits: the largest ratio that each assumption allows.
-        every: how many steps come to be judged together; twice as many below a limit end an excursion.
+        every: number of steps that are judged together; twice as many below a limit end an excursion.
         writer: a TensorBoard `SummaryWriter`, or anything with its `add_scalar`.
         callback: called with each alert; alerts are also logged as warnings and kept in `alerts`.
     """
@@ -105,9 +105,9 @@ class Judge:
         self._keep(step, {"input_norm_over_mu": entering / self._mu, "growth": growth, "gradient_norm": gradient})
 
     def summary(self) -> dict[str, float]:
-        """mu, the highest finite value of each scalar, and how many steps, alerts and steps with NaN or infinity.
+        """mu, the highest finite value of each scalar, and the numbers of alerts, steps and steps with NaN or infinity.
 
-        All values are finite, so that they fit into a JSON result file.
+        All values are finite, as JSON requires.
 
         >>> judge = Judge(mu=2.0, limits={assumption: 9.0 for assumption in Assumption}, every=50)
         >>> judge.judge(step=0, entering=3.0, after=[3.0, 6.0], gradient=0.25)
@@ -131,13 +131,13 @@ class Judge:
         }
 
     def _compare(self, step: int, assumption: Assumption, ratio: float, text: str) -> None:
-        """One alert when a limit is passed, and the next when it got twice as bad or came back after a quiet time."""
+        """Alert when a limit is passed, when the ratio has doubled, and when it is passed after a quiet period."""
         limit = self._limits[assumption]
         if ratio <= limit:
             return
         last = self._excursions.get(assumption)
-        if last is not None and step - last.step <= 2 * self._every and not last.outdone_by(ratio):
-            self._excursions[assumption] = _Excursion(step, last.worst)
+        if last is not None and step - last.step <= 2 * self._every and not last.is_doubled_by(ratio):
+            self._excursions[assumption] = _Excursion(step, last.alerted)
             return
         self._excursions[assumption] = _Excursion(step, ratio)
         alert = Alert(step, assumption, ratio, limit, text)

@@ -92,7 +92,7 @@ def initialise_stack_(
 ) -> FixupReport:
     """Xavier per logical matrix, biases zero, value, output, MLP and relation-value weights times a factor.
 
-    `then` finishes what the weights alone do not settle; the stack counts as initialised after it.
+    `then` runs after the weights are set; the stack counts as initialised after it.
     """
     layers = layers_of(stack)
     _refuse_second_call(layers)
@@ -102,7 +102,7 @@ def initialise_stack_(
         _refuse_loaded(stack, layers)
     biases = bias_parameters(module for _, module in modules_of(stack))
     norms = norms_of(stack, layers)
-    plan = [  # whatever is wrong with a layer is found before anything is touched
+    plan = [  # any fault in a layer is an error before anything changes
         (part, factor(len(layers), weights) if part.role in _SCALED else 1.0)
         for path, layer, weights in layers
         for part in _logical_matrices(path, layer, weights, biases, norms if remove_norms else set())
@@ -152,10 +152,10 @@ class _Part:
 
 
 def _logical_matrices(
-    path: str, layer: nn.Module, weights: LayerWeights, biases: set[Tensor], leaving: set[nn.Module]
+    path: str, layer: nn.Module, weights: LayerWeights, biases: set[Tensor], norms: set[nn.Module]
 ) -> Iterator[_Part]:
-    """Every parameter of the layer once: the named weights by slice, the rest as it is, leaving norms not at all."""
-    gone = {parameter for norm in leaving for parameter in norm.parameters()}
+    """Every parameter of the layer once, named weights by slice; without those of norms that will be removed."""
+    removed = {parameter for norm in norms for parameter in norm.parameters()}
     names: dict[Tensor, str] = {p: f"{path}.{name}" if path else name for name, p in layer.named_parameters()}
     parts = [_part(names, role, weight) for role, weight in weights.by_role()]
     for parameter in {part.parameter for part in parts}:
@@ -163,7 +163,7 @@ def _logical_matrices(
     yield from parts
     covered = {part.parameter for part in parts}
     for parameter, name in names.items():
-        if parameter in covered or parameter in gone:
+        if parameter in covered or parameter in removed:
             continue
         vector = Role.BIAS if parameter in biases else Role.KEPT
         role = vector if parameter.ndim < 2 else Role.UNSCALED
@@ -179,15 +179,15 @@ def _part(names: dict[Tensor, str], role: Role, weight: Weight) -> _Part:
 
 
 def _require_all_rows(parts: list[_Part]) -> None:
-    """The slices of a fused parameter follow each other without gap or overlap."""
+    """Refuse slices of a fused parameter that leave a gap or overlap."""
     slices = sorted((part.start, part.stop) for part in parts)
     starts, stops = [0, *(stop for _, stop in slices)], [*(start for start, _ in slices), len(parts[0].parameter)]
     if starts != stops or any(stop <= start for start, stop in slices):
         name = parts[0].name.partition("[")[0]
         given = ", ".join(f"{part.start}:{part.stop}" for part in parts)
         raise UnsupportedLayerError(
-            f"the rows named of {name} ({given}) do not make up its {len(parts[0].parameter)} rows: name each slice "
-            "once, the ones that are not scaled under unscaled="
+            f"the slices of {name} ({given}) do not cover its {len(parts[0].parameter)} rows once each: name every "
+            "slice once, those that are not scaled in unscaled="
         )
 
 
@@ -196,7 +196,7 @@ def _require_ready(parts: list[_Part], generator: torch.Generator | None) -> Non
         if part.role in _SCALED and part.parameter.ndim != 2:
             raise UnsupportedLayerError(
                 f"{part.name} is named as a {part.role.value} weight, but has {part.parameter.ndim} dimensions: Xavier "
-                "needs matrices [out, in]; give each head's matrix as a parameter of its own, or reshape"
+                "needs matrices [out, in]; make each head's matrix its own parameter, or reshape"
             )
         if part.parameter.is_meta:
             raise ConfigError(f"{part.name} is on the meta device and has no values: first model.to_empty(device=...)")
@@ -217,7 +217,7 @@ def same_device(one: torch.device, other: torch.device) -> bool:
 
 
 def _device_index(device: torch.device) -> int:
-    if str(device) in ("cuda", "xpu"):  # no number; of other kinds there is one
+    if str(device) in ("cuda", "xpu"):  # without a number; other kinds have one device
         return int(torch.get_device_module(device).current_device())
     return device.index or 0
 
@@ -244,8 +244,8 @@ def _refuse_second_call(layers: list[tuple[str, nn.Module, LayerWeights]]) -> No
         before = getattr(layer, _MARK, None)
         if before is not None:
             raise AlreadyAppliedError(
-                f"layer {path or type(layer).__name__} was initialised by {before} before. A second call would throw "
-                "its weights away; to start again, build the model anew."
+                f"layer {path or type(layer).__name__} was initialised by {before} before. A second call would "
+                "overwrite its weights; to start again, build a new model."
             )
 
 
@@ -259,7 +259,7 @@ def _refuse_other_residuals(stack: Stack, strategy: str) -> None:
 
 
 def _refuse_loaded(stack: Stack, layers: list[tuple[str, nn.Module, LayerWeights]]) -> None:
-    """A norm that is not at its initial value, or Hugging Face's mark, tells of loaded weights."""
+    """Refuse a stack with a norm that is not at its initial value, or with Hugging Face's mark of loaded weights."""
     loaded = [name for name, module in modules_of(stack) if isinstance(module, NORMS) and not _at_initial_value(module)]
     loaded += [
         f"{path}.{name}" if path else name

@@ -93,7 +93,7 @@ def device_of(model: nn.Module) -> torch.device:
 
 @contextmanager
 def evaluation_mode(modules: Iterable[nn.Module]) -> Iterator[None]:
-    """Evaluation mode inside, and each module's own mode again afterwards."""
+    """Evaluation mode inside; afterwards each module has its own mode again."""
     modes = [(module, module.training) for module in modules]
     try:
         for module, _ in modes:
@@ -106,7 +106,7 @@ def evaluation_mode(modules: Iterable[nn.Module]) -> Iterator[None]:
 
 @contextmanager
 def without_fused_layers() -> Iterator[None]:
-    """PyTorch's own encoder layers hand on plain tensors inside: no nested ones, which have no norms."""
+    """Inside, PyTorch's encoder layers do not fuse: fused, they pass nested tensors, which have no norms."""
     enabled = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
     try:
@@ -128,7 +128,7 @@ def broadcast_(parameters: Iterable[Tensor]) -> None:
 
 
 def tracked(items: Iterable[Any], label: str, show: bool) -> Iterator[Any]:
-    """The same items with a progress bar over them."""
+    """The same items, with a progress bar if `show`."""
     if not show:
         yield from items
         return

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 
 from dtfixup.errors import DepthCheckError, needs_extra
-from dtfixup.files import write_atomically
+from dtfixup.files import finite_or_none, write_atomically
+from dtfixup.fixup.report import as_text
 
 MEASURES = {
     "grad_norm": "‖∂f/∂θ‖, weights",
@@ -20,7 +20,7 @@ MEASURES = {
     "layer_update": "‖ΔG‖·L/η per branch",
 }
 
-_EXPLODES = 2.0  # a slope from which a line would squeeze all others flat
+_EXPLODES = 2.0  # a line with a larger slope would flatten all others
 
 
 @dataclass(frozen=True)
@@ -56,13 +56,13 @@ class DepthReport:
 
     def groups(self) -> dict[tuple[str, str, str], list[DepthRow]]:
         """Rows by (stack, strategy, optimizer), each by depth."""
-        found: dict[tuple[str, str, str], list[DepthRow]] = {}
+        groups: dict[tuple[str, str, str], list[DepthRow]] = {}
         for row in sorted(self.rows, key=lambda row: row.depth):
-            found.setdefault((row.stack, row.strategy, row.optimizer), []).append(row)
-        return found
+            groups.setdefault((row.stack, row.strategy, row.optimizer), []).append(row)
+        return groups
 
     def slope(self, stack: str, strategy: str, optimizer: str, measure: str) -> float | None:
-        """Log-log slope of a measure against depth; None if it is not positive and finite throughout."""
+        """Log-log slope of a measure against depth; None unless all values are positive and finite."""
         rows = self.groups()[stack, strategy, optimizer]
         return log_log_slope((row.depth, float(getattr(row, measure))) for row in rows)
 
@@ -73,8 +73,8 @@ class DepthReport:
                 "strategy": row.strategy,
                 "optimizer": row.optimizer,
                 "depth": row.depth,
-                **{measure: finite(getattr(row, measure)) for measure in MEASURES},
-                "layer_updates": [finite(value) for value in row.layer_updates],
+                **{measure: finite_or_none(getattr(row, measure)) for measure in MEASURES},
+                "layer_updates": [finite_or_none(value) for value in row.layer_updates],
             }
             for row in self.rows
         ]
@@ -99,10 +99,7 @@ class DepthReport:
             slopes = (self.slope(stack, strategy, optimizer, measure) for measure in MEASURES)
             texts = ("-" if slope is None else signed(slope, 3) for slope in slopes)
             table.add_row(stack, strategy, optimizer, f"{rows[0].depth}-{rows[-1].depth}", *texts)
-        console = Console(width=160, color_system=None)
-        with console.capture() as capture:
-            console.print(table)
-        return "\n".join(line.rstrip() for line in capture.get().splitlines())
+        return as_text(table)
 
     def plot(self, path: str | Path) -> Path:
         """Draw every measure against depth, both axes logarithmic, one row of panels per kind of stack."""
@@ -177,10 +174,6 @@ def signed(value: float, digits: int) -> str:
     ('+0.50', '+0.00')
     """
     return f"{round(value, digits) + 0.0:+.{digits}f}"
-
-
-def finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
 
 
 def _drawable(value: float) -> bool:

@@ -5,8 +5,8 @@ each depth, strategy and optimiser, the size of one step. Theorem 3.1: ||df_G/dt
 one SGD step moves f_G by Theta(eta). Theorem 3.2: it moves each branch G_l by Theta(eta / L).
 
 The gradient is that of <f_G, u>, u a fixed random direction of norm 1 over the real vectors, so that
-dL/df_G has norm 1 whatever the depth. Weights and biases are stepped and reported apart: the
-theorems speak of weights only.
+dL/df_G has norm 1 whatever the depth. Weights and biases are stepped and reported
+separately: the theorems are about weights only.
 """
 
 import inspect
@@ -46,6 +46,8 @@ from dtfixup.fixup.strategies import Strategy, strategy_named
 
 Optimizer = Callable[[list[nn.Parameter], float], torch.optim.Optimizer]
 
+_SIZES = ("grad_norm", "grad_norm_biases", "update", "update_with_biases")
+
 OPTIMIZERS: dict[str, Optimizer] = {
     "sgd": lambda parameters, rate: torch.optim.SGD(parameters, lr=rate),
     "adam": lambda parameters, rate: torch.optim.Adam(parameters, lr=rate, eps=1e-30),
@@ -78,8 +80,8 @@ def depth_check(
         stack: where the new layers are: an attribute path, or a function of the model.
         keep: which vectors are real, as for `measure_input_norm`.
         forward: replaces the call of the model.
-        learning_rate: eta; small, because the theorems speak of the limit.
-        dtype: precision of the measurement; float64 keeps a step of 1e-6 clear of rounding.
+        learning_rate: eta; small, because the theorems are about the limit.
+        dtype: precision of the measurement; in float64, rounding does not hide a step of 1e-6.
         seed: of the initial weights and of the direction u.
         progress: show a progress bar.
     """
@@ -119,7 +121,7 @@ def _find_stack(model: nn.Module, stack: str | Callable[[nn.Module], Stack]) -> 
 
 @dataclass
 class _Trace:
-    """What one forward pass showed: f_G, which of its vectors are real, and every branch's output."""
+    """One forward pass: f_G, the mask of its real vectors, and the output of every branch."""
 
     output: Tensor
     keep: Tensor | None
@@ -177,13 +179,8 @@ class _Probe:
                 strategy=strategy,
                 optimizer=optimizer,
                 depth=self.layers,
-                grad_norm=_rms(found[optimizer]["grad_norm"] for found in per_batch),
-                grad_norm_biases=_rms(found[optimizer]["grad_norm_biases"] for found in per_batch),
-                update=_rms(found[optimizer]["update"] for found in per_batch),
-                update_with_biases=_rms(found[optimizer]["update_with_biases"] for found in per_batch),
-                layer_updates=tuple(
-                    _rms(values) for values in zip(*(found[optimizer]["layers"] for found in per_batch), strict=True)
-                ),
+                layer_updates=tuple(map(_rms, zip(*(batch[optimizer]["layers"] for batch in per_batch), strict=True))),
+                **{name: _rms(batch[optimizer][name] for batch in per_batch) for name in _SIZES},
             )
             for optimizer in OPTIMIZERS
         ]
@@ -193,12 +190,12 @@ class _Probe:
         before = self._trace(batch)
         (before.output * self._direction(before)).sum().backward()
         norms = {"grad_norm": _grad_norm(self.weights), "grad_norm_biases": _grad_norm(self.biases)}
-        found: dict[str, dict[str, Any]] = {}
+        by_optimizer: dict[str, dict[str, Any]] = {}
         for name, make in OPTIMIZERS.items():
             after = self._step(batch, self.weights, make, rate)
             everything = self._step(batch, self.weights + self.biases, make, rate) if self.biases else after
             scale = len(self.branches) / rate  # L / eta
-            found[name] = {
+            by_optimizer[name] = {
                 **norms,
                 "update": _distance(before, after) / rate,
                 "update_with_biases": _distance(before, everything) / rate,
@@ -207,10 +204,10 @@ class _Probe:
                     for old, new in zip(before.branches, after.branches, strict=True)
                 ],
             }
-        return found
+        return by_optimizer
 
     def _step(self, batch: Batch, parameters: list[nn.Parameter], make: Optimizer, rate: float) -> _Trace:
-        """The forward pass after one step from the present weights, which are put back afterwards."""
+        """The forward pass after one step from the current weights, which are restored afterwards."""
         saved = [parameter.detach().clone() for parameter in parameters]
         make(parameters, rate).step()
         with torch.no_grad():
@@ -240,7 +237,7 @@ class _Probe:
             hooks.enter_context(without_fused_layers())
             run_model(self.model, batch, self.forward)
         if seen["output"] is None:
-            raise DepthCheckError("the model did not call the stack: pass the part of the model that is really used")
+            raise DepthCheckError("the model did not call the stack: pass the layers that the model calls")
         return _Trace(seen["output"], seen["keep"], seen["branches"])
 
     def _direction(self, trace: _Trace) -> Tensor:

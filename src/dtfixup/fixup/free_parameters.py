@@ -9,7 +9,7 @@ from dtfixup.fixup.calls import broadcast_
 from dtfixup.fixup.layers import Stack, bias_parameters, modules_of
 from dtfixup.fixup.no_norm import NORMS
 
-_SPARED = (*NORMS, nn.GroupNorm, nn.modules.batchnorm._BatchNorm)
+_ALL_NORMS = (*NORMS, nn.GroupNorm, nn.modules.batchnorm._BatchNorm)
 
 
 def initialise_free_(
@@ -22,13 +22,13 @@ def initialise_free_(
     """Xavier on the free parameters outside the stack; returns their names.
 
     Call it before `measure_input_norm`: a projection below the stack decides the input norm.
-    Parameters of the `loaded` modules and of the stack are not touched, nor are norms and other
-    vectors that are no biases.
+    Parameters of the `loaded` modules and of the stack stay as they are, and so do norms and vectors other than
+    biases.
     """
     held = [*loaded, *(module for _, module in modules_of(stack))]
     spared = {parameter for module in held for parameter in module.parameters()}
     spared |= {
-        parameter for module in model.modules() if isinstance(module, _SPARED) for parameter in module.parameters()
+        parameter for module in model.modules() if isinstance(module, _ALL_NORMS) for parameter in module.parameters()
     }
     fused = {parameter: count for module in model.modules() for parameter, count in _fused(module)}
     biases = bias_parameters(model.modules())

@@ -61,7 +61,7 @@ class InputNorm:
 
 
 class MuChoice(StrEnum):
-    """Which number of an `InputNorm` is taken for mu: the paper's maximum, or another, to see whether it matters."""
+    """The number of an `InputNorm` that serves as mu: the paper's maximum, or another one for comparison."""
 
     MAX = "max"
     P99 = "p99"
@@ -98,8 +98,7 @@ def measure_input_norm(
     Dropout is off and no gradients are kept; each module's training flag is put back afterwards.
 
     Args:
-        model: the whole model; its free parameters outside the stack are initialised already
-            (`initialise_free_`).
+        model: the whole model; `initialise_free_` has set its free parameters outside the stack.
         stack: the new layers, a part of `model`.
         batches: a tensor is passed as `model(batch)`, a tuple as `model(*batch)`, a mapping as
             `model(**batch)`; tensors are moved to the model's device.
@@ -116,29 +115,29 @@ def measure_input_norm(
     tally = _Tally(device)
     state: dict[str, Any] = {"batch": None, "index": 0}
 
-    def look(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def measure(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         arguments = call_arguments(module, args, kwargs)
         x = stack_input(module, arguments)
         mask = keep_mask(stack, arguments, keep, state["batch"], x)
         tally.add(x, mask, state["index"])
 
     failure: Exception | None = None
-    handle = first_module(stack).register_forward_pre_hook(look, with_kwargs=True)
+    handle = first_module(stack).register_forward_pre_hook(measure, with_kwargs=True)
     try:
         with evaluation_mode(model.modules()), without_fused_layers(), torch.no_grad():
             for index, batch in enumerate(tracked(batches, "input norm", progress)):
                 state["index"], state["batch"] = index, to_device(batch, device)
-                seen = tally.calls
+                calls = tally.calls
                 run_model(model, state["batch"], forward)
                 tally.batches += 1
-                if tally.calls == seen:
+                if tally.calls == calls:
                     raise InputNormError(
-                        f"the stack was not called for batch {index}: pass the part of the model that is really "
-                        f"used ({type(first_module(stack)).__name__} was watched), or give forward="
+                        f"the model did not call the stack ({type(first_module(stack)).__name__}) for batch {index}: "
+                        "pass the layers that the model calls, or give forward="
                     )
         if tally.batches == 0:
             raise InputNormError("there are no batches: give the training data, not an exhausted iterator")
-    except Exception as error:  # the other ranks must hear of it before it goes on its way
+    except Exception as error:  # raised after the other ranks know of it
         failure = error
     finally:
         handle.remove()
@@ -179,7 +178,7 @@ class _Tally:
         self.histogram += torch.bincount(bins, minlength=_BINS)
 
     def over_all_ranks(self, failure: Exception | None) -> InputNorm:
-        """Merge the ranks. A rank that failed makes all of them fail, so that none waits for ever."""
+        """Merge the ranks. If one failed, all fail, so that none waits forever."""
         batches = torch.tensor(self.batches, dtype=torch.int64, device=self.device)
         if distributed():
             failed = torch.tensor(int(failure is not None), device=self.device)
@@ -194,7 +193,7 @@ class _Tally:
             raise failure
         count = int(self.histogram.sum())
         if count == 0:
-            raise InputNormError("the mask keeps no vector at all: True or 1 must mean a real vector, not padding")
+            raise InputNormError("the mask keeps no vector: True or 1 must mean a real vector, not padding")
         if float(self.max) == 0:
             raise InputNormError("every vector that enters the stack is zero: the layers below it are not initialised")
         rank = int((self.histogram.cumsum(0) < math.ceil(0.99 * count)).sum())

@@ -1,7 +1,7 @@
-"""What a layer says about itself: which weights are value, output, MLP and relation-value weights.
+"""Describe layers: which weights are value, output, MLP and relation-value weights.
 
 In: any module. Out: its transformer layers, each with a `LayerWeights`. A layer either implements
-`fixup_weights()` or its class is registered here with an adapter; nothing is found by name.
+`fixup_weights()` or its class is registered here with an adapter; names of parameters mean nothing.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -25,12 +25,12 @@ class Role(StrEnum):
     RELATION_VALUE = "relation value"
     UNSCALED = "unscaled"  # q, k, r^k and every other matrix: Xavier and no factor
     BIAS = "bias"
-    KEPT = "kept"  # a vector that is no bias, such as a gate: not touched
+    KEPT = "kept"  # a vector other than a bias, such as a gate: left as it is
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows start..stop of a fused parameter, which are one matrix of their own."""
+    """One of the matrices in a fused parameter: its rows from start to stop."""
 
     parameter: Tensor
     start: int
@@ -87,12 +87,12 @@ _adapters: dict[type[nn.Module], Adapter] = {}
 
 
 def register_layer(kind: type[nn.Module], adapter: Adapter) -> None:
-    """Teach the library a layer class that cannot have a `fixup_weights` method of its own."""
+    """Register an adapter for a layer class to which you cannot add a `fixup_weights` method."""
     _adapters[kind] = adapter
 
 
 def describe_layer(module: nn.Module) -> LayerWeights | None:
-    """The module's weights by role, or None if it is not a layer we know."""
+    """The module's weights by role, or None if it is not a known layer."""
     if isinstance(module, FixupLayer):
         return module.fixup_weights()
     kinds = type(module).__mro__
@@ -111,26 +111,26 @@ def layers_of(stack: Stack) -> list[tuple[str, nn.Module, LayerWeights]]:
 
     A stack is a layer, a list or `nn.ModuleList` of layers, or a module that holds layers anywhere.
     """
-    found: list[tuple[str, nn.Module, LayerWeights]] = []
+    described: list[tuple[str, nn.Module, LayerWeights]] = []
     if isinstance(stack, nn.Module) and not isinstance(stack, nn.ModuleList | nn.Sequential):
         parts = [("", stack)]
     else:
         parts = [(str(index), item) for index, item in enumerate(stack)]
     for path, part in parts:
-        before = len(found)
-        _collect(part, path, found)
-        layers = [layer for _, layer, _ in found[before:]]
+        before = len(described)
+        _collect(part, path, described)
+        layers = [layer for _, layer, _ in described[before:]]
         if not layers:
             raise UnsupportedLayerError(_how_to_describe(part))
         stray = _stray_matrices(part, layers)
         if stray:
             raise UnsupportedLayerError(
                 f"{type(part).__name__} holds weights outside its transformer layers: {', '.join(stray)}. "
-                "Pass only the new layers (a list or nn.ModuleList of them), so that it is clear what is scaled."
+                "Pass only the new layers, as a list or nn.ModuleList, so that it is clear what is scaled."
             )
-    if not found:
+    if not described:
         raise UnsupportedLayerError("the stack is an empty list: pass the list of new layers")
-    return found
+    return described
 
 
 def first_module(stack: Stack) -> nn.Module:
@@ -165,7 +165,7 @@ def parameters_of(stack: Stack) -> list[nn.Parameter]:
 
 
 def bias_parameters(modules: Iterable[nn.Module]) -> set[Tensor]:
-    """The parameters that are added rather than multiplied, told by the module that owns them."""
+    """The parameters that are added rather than multiplied, by the kind of module that owns them."""
     biases: set[Tensor | None] = set()
     for module in modules:
         if isinstance(module, nn.Linear | nn.LayerNorm | nn.Bilinear | nn.modules.conv._ConvNd):
@@ -192,15 +192,15 @@ def padding_keep(stack: Stack, arguments: dict[str, object]) -> Tensor | None:
     return None
 
 
-def _collect(module: nn.Module, path: str, found: list[tuple[str, nn.Module, LayerWeights]]) -> None:
+def _collect(module: nn.Module, path: str, described: list[tuple[str, nn.Module, LayerWeights]]) -> None:
     weights = describe_layer(module)
     if weights is not None:
-        found.append((path, module, weights))
+        described.append((path, module, weights))
         return
-    # named_children() leaves out a module that stands in a list twice; such a layer is applied twice
+    # named_children() leaves out repeated modules, but a layer that is listed twice is applied twice
     children = enumerate(module) if isinstance(module, nn.ModuleList | nn.Sequential) else module.named_children()
     for name, child in children:
-        _collect(child, f"{path}.{name}" if path else str(name), found)
+        _collect(child, f"{path}.{name}" if path else str(name), described)
 
 
 def _stray_matrices(stack: nn.Module, layers: list[nn.Module]) -> list[str]:

@@ -1,14 +1,14 @@
-"""Follow, while training, what the theorem assumes about a stack without layer norms.
+"""Watch during training whether the theorem's assumptions about a stack without layer norms hold.
 
-The factors hold while the inputs stay near the mu they were computed from, while the residual stream
-does not grow through depth, and while no single batch has a gradient far out of line. A deep stack
-can train well for thousands of steps, lose one of these, and then break on one batch.
+The factors are valid while the inputs stay near the mu they were computed from, the residual stream does not grow
+through depth, and no batch has a gradient far above the usual. A deep stack can train well for thousands of steps,
+violate one of these, and then break on one batch.
 
 In: the stack, the report of its initialisation, and a call of `step()` after each backward pass.
-Out: alerts that name the assumption that broke, scalars for TensorBoard, a summary. The device works alone:
-hooks and `record()` launch the same kernels on the same memory in every step, and even the slot of a step's
-row is counted on the device, so CUDA graphs can hold them. The host counts steps in `advance()`, and every
-`every` steps it reads a copy that has arrived.
+Out: alerts that name the broken assumption, scalars for TensorBoard, a summary. The device never waits for the
+host: hooks and `record()` launch the same kernels on the same memory in every step, and the slot of a step's row is
+counted on the device, so CUDA graphs can hold them. The host counts steps in `advance()`. Once in `every` steps it
+reads a copy that has arrived.
 
 Legend: B batch, L length, D width, K tensors of norms, S slots, one per step until they are read, C columns
 of a step: input norm, norm after each layer, gradient norm.
@@ -46,22 +46,22 @@ def watch(
     max_growth: float = 8.0,
     max_gradient_ratio: float = 20.0,
 ) -> "Monitor":
-    """Start to follow a stack; call `step()` on the result after each backward pass, before clipping.
+    """Watch a stack; call `step()` on the result after each backward pass, before clipping.
 
-    Where the training step is captured in CUDA graphs, `step()` falls in two: see `Monitor`.
+    If the training step is captured in CUDA graphs, call the two halves of `step()`: see `Monitor`.
 
     Args:
         stack: the layers that `report` is about.
-        report: what `dt_fixup_` returned; its input norm is the mu that inputs are held against. A mask of
+        report: the result of `dt_fixup_`; inputs are compared with its input norm, mu. A mask of
             real vectors is taken from the stack's own call (ours, PyTorch's); for other stacks set
             `monitor.keep = mask` before each forward pass, if there is padding.
-        before_dropout: where dropout is applied to the stack's input outside the stack, the module
+        before_dropout: if dropout is applied to the stack's input outside the stack, the module
             whose output is the input before dropout. mu was measured without dropout, which makes
             vectors longer. (`TransformerStack` drops inside itself and needs nothing.)
         writer: a TensorBoard `SummaryWriter`, or anything with its `add_scalar`.
         callback: called with each alert; alerts are also logged as warnings and kept in `alerts`.
-        every: how many steps lie between two readings.
-        first_step: the number of the first step, for a run that is resumed.
+        every: number of steps between two readings.
+        first_step: number of the first step, for a resumed run.
         max_input_ratio: largest input norm, as a multiple of mu.
         max_growth: largest norm after any layer, as a multiple of the largest input norm of the step.
         max_gradient_ratio: largest gradient norm, as a multiple of the median of the steps before.
@@ -92,7 +92,7 @@ class _Copy:
 class Monitor:
     """Made by `watch`. Use it as a context manager, or `close()` it, to read the last steps and remove the hooks.
 
-    A training step in CUDA graphs, one or several that share a pool, is followed in two halves:
+    For a training step in CUDA graphs that share a pool, call the halves of `step()`:
 
         with monitor.warm_up():  # the passes before a capture are no steps
             train_step()  # ends with monitor.record(), between backward and clipping
@@ -112,7 +112,7 @@ class Monitor:
         every: int,
         first_step: int,
     ) -> None:
-        self.keep: Tensor | None = None  # set before the forward pass, where the stack is not called with a mask
+        self.keep: Tensor | None = None  # to be set before the forward pass if the stack is called without a mask
         self._stack, self._judge, self._wants_mask = stack, judge, wants_mask
         self._every, self._first_step, self._count = every, first_step, 0
         self._parameters = parameters_of(stack)
@@ -141,11 +141,11 @@ class Monitor:
         return self._judge.alerts
 
     def summary(self) -> dict[str, float]:
-        """What a result file says of the steps that were read so far; after `close()`, of all. See `Judge.summary`."""
+        """Numbers for a result file, of the steps read so far; after `close()`, of all steps. See `Judge.summary`."""
         return self._judge.summary()
 
     def to(self, device: torch.device | str) -> "Monitor":
-        """Keep the rows on this device. The first pass does it too, unless it is captured in a CUDA graph."""
+        """Keep the rows on this device. The first pass does so too, unless it is captured in a CUDA graph."""
         self._row_C, self._rows_SC, self._recorded = (
             kept.to(device) for kept in (self._row_C, self._rows_SC, self._recorded)
         )
@@ -153,28 +153,28 @@ class Monitor:
         return self
 
     def step(self) -> None:
-        """Take note of this step. Call it after `backward()` and before gradients are clipped or cleared."""
+        """Record and count this step. Call it after `backward()` and before gradients are clipped or cleared."""
         self.record()
         self.advance()
 
     def record(self) -> None:
-        """The device's half of `step()`: write the row of this step. It reads nothing; a CUDA graph can hold it."""
+        """The device's half of `step()`: write the row of this step. Nothing is read, so a CUDA graph can hold it."""
         gradients = [parameter.grad for parameter in self._parameters if parameter.grad is not None]
         if not self._called:
             raise ConfigError(
-                "no training pass went through the watched stack: watch the part of the model that is really called, "
-                "and call watch() before the first call of a compiled model"
+                "no training pass went through the watched stack: watch the layers that the model calls, and call "
+                "watch() before the first call of a compiled model"
             )
         if not gradients:
             raise ConfigError("the stack has no gradients: call step() after backward() and before zero_grad()")
         if self._warming and _capturing():
-            raise ConfigError("a CUDA graph is captured inside warm_up(), where nothing counts: leave it first")
+            raise ConfigError("a CUDA graph is captured inside warm_up(), which counts no step: leave warm_up() first")
         self._fold()
         self._source_norms = None
         self._row_C[-1].copy_(torch.nn.utils.get_total_norm(gradients))
         slot = self._recorded.remainder(self._every)
         self._rows_SC.index_copy_(0, slot, self._row_C[None])
-        self._recorded.add_(0 if self._warming else 1)  # a warm-up runs every kernel, this one too
+        self._recorded.add_(0 if self._warming else 1)  # a warm-up must run this kernel too
         self._row_C.zero_()
 
     def advance(self) -> None:
@@ -190,7 +190,7 @@ class Monitor:
 
     @contextmanager
     def warm_up(self) -> Iterator[None]:
-        """Passes inside are no steps: they run all kernels, and what they record is forgotten."""
+        """Passes inside do not count as steps: they run all kernels, and their records are dropped."""
         self._fold()
         row_C, self._warming = self._row_C.clone(), True
         try:
@@ -200,13 +200,13 @@ class Monitor:
             self._row_C.copy_(row_C)
 
     def close(self) -> None:
-        """Read what is left and remove the hooks."""
+        """Read the remaining steps and remove the hooks."""
         if not self._handles:
             return
         try:
             self._read_copy()
             recorded, left = int(self._recorded.item()), self._count % self._every
-            if recorded != self._count:  # no error: it would hide the one that ended a step halfway
+            if recorded != self._count:  # a warning: an error would hide the one that ended a step halfway
                 _log.warning("%s", _out_of_step(recorded, self._count))
             self._read(self._rows_SC[:left].cpu(), self._count - left)
         finally:
@@ -231,8 +231,8 @@ class Monitor:
         if self._wants_mask and self._keep is None:
             self._wants_mask = False
             _log.warning(
-                "μ was measured without padding, but the watched stack is called without a mask: where there "
-                "is padding, set monitor.keep to the mask of real vectors before each forward pass"
+                "μ was measured without padding, but the watched stack is called without a mask: if there is "
+                "padding, set monitor.keep to the mask of real vectors before each forward pass"
             )
         entering = stack_input(module, arguments)
         if not self._placed:
@@ -277,25 +277,25 @@ class Monitor:
         self._held.append((column, norms_BL.to(self._row_C.device, non_blocking=True)))
 
     def _fold(self) -> None:
-        """Raise the row to the largest of the norms that are held; a NaN stays a NaN.
+        """Raise the row to the largest of the held norms; a NaN stays a NaN.
 
-        A pass ends with it. What is held at other times was computed again in a backward pass.
+        Every pass ends with it. Norms that are held between passes come from layers recomputed in a backward pass.
         """
         held = sorted(self._held, key=lambda item: item[0])
         self._held = []
         if not held or self._held_captured != _capturing():
-            return  # norms of a pass that broke off are not in the memory of the graph, or only there
+            return  # an aborted pass: its norms are outside the graph's memory, or only inside it
         columns = [column for column, _ in held]
         largest_K = self._largest([norms_BL for _, norms_BL in held])
         if columns == list(range(columns[0], columns[-1] + 1)):
             row_K = self._row_C[columns[0] : columns[-1] + 1]
             torch.maximum(row_K, largest_K, out=row_K)
             return
-        for column, largest in zip(columns, largest_K.unbind(), strict=True):  # a layer was called more than once
+        for column, largest in zip(columns, largest_K.unbind(), strict=True):  # a layer was called again
             self._row_C[column].copy_(torch.maximum(self._row_C[column], largest))
 
     def _largest(self, norms: list[Tensor]) -> Tensor:
-        if len({norms_BL.shape for norms_BL in norms}) > 1:  # only where there is no mask
+        if len({norms_BL.shape for norms_BL in norms}) > 1:  # only without a mask
             return torch.stack([norms_BL.amax() for norms_BL in norms])
         norms_KBL = torch.stack(norms)
         if self._keep is not None:
@@ -303,7 +303,7 @@ class Monitor:
         return norms_KBL.flatten(1).amax(1)
 
     def _send(self) -> _Copy:
-        """Send the rows to the host; nothing waits for them."""
+        """Send the rows to the host without waiting."""
         kept = (self._rows_SC, self._recorded)
         if self._rows_SC.device.type != "cuda":
             rows_SC, recorded = (tensor.to("cpu", copy=True) for tensor in kept)
@@ -322,7 +322,7 @@ class Monitor:
         if copy is None:
             return
         if copy.arrival is not None:
-            copy.arrival.synchronize()  # does not wait: it has been asked for, or was sent `every` steps ago
+            copy.arrival.synchronize()  # does not wait: it has arrived, or was sent `every` steps ago
         recorded = int(copy.recorded.item())
         if recorded != copy.count:
             raise ConfigError(_out_of_step(recorded, copy.count))
@@ -334,14 +334,14 @@ class Monitor:
 
 
 def _capturing() -> bool:
-    """Whether what is launched now goes into a CUDA graph instead of running."""
+    """Whether kernels launched now go into a CUDA graph instead of running."""
     if torch.compiler.is_compiling() or not torch.cuda.is_initialized():
         return False
     return torch.cuda.is_current_stream_capturing()
 
 
 def _norms(output: Any) -> Tensor:
-    """The norm of each vector, and no hold on the vectors: [B, L, D] -> [B, L]."""
+    """The norm of each vector, [B, L, D] -> [B, L]; the vectors can be freed."""
     x_BLD: Tensor = output[0] if isinstance(output, tuple) else output
     return torch.linalg.vector_norm(x_BLD.detach(), dim=-1, dtype=torch.float32)
 
@@ -349,5 +349,5 @@ def _norms(output: Any) -> Tensor:
 def _out_of_step(recorded: int, count: int) -> str:
     return (
         f"record() ran {recorded:,} times on the device in {count:,} steps, so rows and steps do not match: call "
-        "record() and advance() once a step each, and make the passes before a CUDA graph inside warm_up()"
+        "record() and advance() once per step each, and run the passes before a CUDA graph inside warm_up()"
     )

@@ -1,4 +1,4 @@
-"""Take the layer norms out of a stack, so that PyTorch notices in every mode."""
+"""Remove the layer norms of a stack, in a way that PyTorch's fused kernels respect too."""
 
 from torch import Tensor, nn
 
@@ -9,11 +9,11 @@ NORMS = (nn.LayerNorm, nn.RMSNorm)
 
 
 class NoNorm(nn.Module):
-    """Takes the place of a removed layer norm and returns its input.
+    """Replaces a removed layer norm and returns its input.
 
-    `nn.TransformerEncoderLayer` has a fused path in evaluation mode that reads `eps`, `weight` and
-    `bias` of its norms and normalises by itself. An `eps` that differs from itself makes the layer
-    leave that path; a weight that announces its own dispatch makes the container around it leave it.
+    In evaluation mode, `nn.TransformerEncoderLayer` has a fused path that reads `eps`, `weight` and `bias` of its
+    norms and normalises by itself. An `eps` that differs from itself keeps the layer off that path; a weight with
+    its own dispatch keeps the container around it off.
     """
 
     eps = float("nan")
@@ -27,7 +27,7 @@ class NoNorm(nn.Module):
 
 
 class _Undispatched:
-    """Not a tensor; its presence tells PyTorch that fused kernels do not apply."""
+    """Not a tensor: with it, PyTorch does not use fused kernels."""
 
     @classmethod
     def __torch_function__(cls, func: object, types: object, args: object = (), kwargs: object = None) -> object:

@@ -83,8 +83,12 @@ class FixupReport:
             table.add_column(heading, justify="right", no_wrap=True)
         for row in rows:
             table.add_row(*row)
-        console = Console(width=200, color_system=None)
-        with console.capture() as capture:
-            console.print(table)
-        lines = (line.rstrip() for line in capture.get().splitlines())
-        return "\n".join((f"{self.strategy}: {self.layers} layers ({kinds}){mu}", *lines))
+        return f"{self.strategy}: {self.layers} layers ({kinds}){mu}\n{as_text(table)}"
+
+
+def as_text(table: Table) -> str:
+    """A table as plain lines of at most 200 characters."""
+    console = Console(width=200, color_system=None)
+    with console.capture() as capture:
+        console.print(table)
+    return "\n".join(line.rstrip() for line in capture.get().splitlines())

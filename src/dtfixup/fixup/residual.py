@@ -1,4 +1,4 @@
-"""How a branch joins the residual stream: the part of a layer in which the strategies differ.
+"""How a branch joins the residual stream, which is where the strategies differ.
 
 In: the stream x and a branch's output F. Out: the stream after the branch.
 Legend: B batch, L length, D width.
@@ -45,7 +45,7 @@ class Residual(nn.Module):
         return self.kind is SkipKind.PLAIN
 
     def enter(self, x_BLD: Tensor) -> Tensor:
-        """What the branch receives."""
+        """The branch's input."""
         return self.norm(x_BLD) if self.norm is not None and self.pre else x_BLD
 
     def leave(self, x_BLD: Tensor, branch_BLD: Tensor) -> Tensor:

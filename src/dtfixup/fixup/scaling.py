@@ -84,7 +84,7 @@ def _require_depth(layers: int) -> None:
 def _require_norm(input_norm: float) -> float:
     if not _SMALLEST_NORM < input_norm < _LARGEST_NORM:  # also false for NaN
         raise InputNormError(
-            f"the input norm must be a positive finite number of a sane size, got {input_norm}: "
+            f"the input norm must be a positive finite number of a plausible size, got {input_norm}: "
             "take it from measure_input_norm(model, stack, batches)"
         )
     return input_norm

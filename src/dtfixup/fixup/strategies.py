@@ -1,9 +1,9 @@
-"""The ways to make a deep stack trainable, behind one interface.
+"""Ways to make a deep stack trainable, behind one interface.
 
-A strategy says where its layers normalise, how branches join the stream, whether its schedule needs
-a warm-up, and how its weights start. `TransformerStack(config, strategy)` builds the layers for it;
-`strategy.initialise_(stack, ...)` sets the weights. DT-Fixup, T-Fixup and unscaled Xavier change no
-structure but the layer norms they remove, so they apply to any supported stack.
+A strategy defines where its layers normalise, how branches join the stream, whether its schedule needs a warm-up,
+and how its weights start. `TransformerStack(config, strategy)` builds the layers for it;
+`strategy.initialise_(stack, ...)` sets the weights. DT-Fixup, T-Fixup and unscaled Xavier only remove layer norms,
+so they apply to any supported stack.
 """
 
 from collections.abc import Callable
@@ -26,7 +26,7 @@ from dtfixup.fixup.scaling import admin_skips, deepnorm_gain, deepnorm_skip, t_f
 
 
 class Warmup(StrEnum):
-    """What a strategy asks of the learning-rate schedule."""
+    """The warm-up that a strategy needs."""
 
     NONE = "none"
     SHORT = "short"
@@ -34,7 +34,7 @@ class Warmup(StrEnum):
 
 
 class Rule(StrEnum):
-    """How the weights start."""
+    """How the weights are initialised."""
 
     XAVIER = "xavier"
     DT_FIXUP = "dt-fixup"
@@ -59,11 +59,11 @@ class Strategy:
 
     @property
     def fits_any_stack(self) -> bool:
-        """Whether it applies to layers that were not built by `TransformerStack`."""
+        """Whether it applies to layers that `TransformerStack` did not build."""
         return self.norm is NormPlacement.NONE and self.skip is SkipKind.PLAIN
 
     def residual(self, dim: int, layers: int) -> Residual:
-        """A skip connection of this strategy, for a stack of so many layers."""
+        """A skip connection of this strategy, for a stack of `layers` layers."""
         constant = deepnorm_skip(layers) if self.skip is SkipKind.CONSTANT else 1.0
         return Residual(dim, self.norm, self.skip, strategy_name=self.name, constant=constant)
 
@@ -79,7 +79,7 @@ class Strategy:
 
         Args:
             stack: the new layers.
-            input_norm: mu; DT-Fixup needs it, the others do not look at it.
+            input_norm: mu; only DT-Fixup needs it.
             profile: runs the model on some batches; Admin needs it to measure its branches.
             generator: the random stream of the new weights.
         """
@@ -114,29 +114,29 @@ class Strategy:
         if built_for != {self.name}:
             raise StrategyError(
                 f"{self.name} needs layers that were built for it: TransformerStack(config, {self.name!r}); "
-                f"this stack was built for {', '.join(sorted(built_for)) or 'no strategy of ours'}"
+                f"this stack was built for {', '.join(sorted(built_for)) or 'no strategy'}"
             )
 
 
 def _set_admin_skips_(stack: Stack, profile: Callable[[], object]) -> None:
     """Measure Var[x_0] and the variance of every branch with w = 1, then set w (Liu et al. 2020, section 4.3).
 
-    Padding does not count where the stack is called with a mask.
+    Padding is left out if the stack is called with a mask.
     """
     variances: dict[int, list[Tensor]] = {}
     keep: list[Tensor | None] = [None]
 
-    def note(place: int, x: Tensor) -> None:
+    def add(place: int, x: Tensor) -> None:
         real = x.detach() if keep[0] is None else x.detach()[keep[0].bool()]
         variances.setdefault(place, []).append(real.double().var())
 
     def enter(module: nn.Module, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
         arguments = call_arguments(module, args, kwargs)
         keep[0] = padding_keep(stack, arguments)
-        note(0, stack_input(module, arguments))
+        add(0, stack_input(module, arguments))
 
     def leave(place: int) -> Callable[[nn.Module, object, Tensor], None]:
-        return lambda module, args, output: note(place, output)
+        return lambda module, args, output: add(place, output)
 
     branches = [branch for _, _, weights in layers_of(stack) for branch in weights.branches]
     residuals = [module for _, module in modules_of(stack) if isinstance(module, Residual)]

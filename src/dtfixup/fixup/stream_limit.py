@@ -1,9 +1,9 @@
 """A limit on the length of the residual stream's vectors, as a multiple of mu.
 
-DT-Fixup's bound holds while no input of the stack is longer than mu. Training goes past that: inputs grow and branches
-add to them. Attention logits grow with the square of the length, so a stream three times as long turns a gradient that
-passes 24 layers unchanged into one that is ten thousand times larger (`docs/results/stability.md`). A limit of about
-two leaves the start of training unchanged, bit for bit, and later shortens the few vectors that are longer.
+DT-Fixup's bound holds while no input of the stack is longer than mu. In training inputs grow, and branches add to them.
+Attention logits grow with the square of the length. So in a stream three times as long, a gradient that passed 24
+layers unchanged becomes ten thousand times larger (`docs/results/stability.md`). A limit of about two leaves the start
+of training unchanged, bit for bit, and later shortens the few vectors that are longer.
 Legend: B batch, L length, D width.
 """
 
@@ -19,8 +19,7 @@ _NONE = torch.finfo(torch.float32).max
 class StreamLimit(nn.Module):
     """Scale vectors longer than `factor` mu back to that length; leave all others unchanged.
 
-    `dt_fixup_` sets mu for every limit in the stack; until then nothing is limited. The length is saved with the
-    weights.
+    `dt_fixup_` sets mu for every limit in the stack; before, nothing is limited. The length is saved with the weights.
 
     >>> limit = StreamLimit(2.0)
     >>> limit.set_(0.5)

@@ -18,8 +18,9 @@ from torch import Tensor, nn
 
 import dtfixup
 from dtfixup.errors import CheckpointError, ConfigError
+from dtfixup.files import finite_or_none
 from dtfixup.training.config import FREE_ON_RESUME, TrainingConfig, to_json
-from dtfixup.training.health import StepRow, finite_or_none
+from dtfixup.training.health import StepRow
 from dtfixup.training.update import Updater
 from dtfixup.weights.tensors import copy_into, model_tensors, read_content, read_tensors, write_tensors
 from dtfixup.weights.trained import LAST

@@ -37,8 +37,3 @@ class Health:
             if sum(self._recent) > self._config.skipped_share * WINDOW:
                 return f"{sum(self._recent)} of the last {len(self._recent):,} updates were skipped, {last}"
         return None
-
-
-def finite_or_none(value: float) -> float | None:
-    """The value where JSON can hold it; None for NaN and infinity."""
-    return value if math.isfinite(value) else None

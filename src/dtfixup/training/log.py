@@ -18,9 +18,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from torch.utils.tensorboard import SummaryWriter
 
 from dtfixup.errors import DataError, TrainingError
-from dtfixup.files import write_atomically
+from dtfixup.files import finite_or_none, write_atomically
 from dtfixup.fixup import Alert
-from dtfixup.training.health import finite_or_none
 
 STEPS, EVALUATIONS, ALERTS = "steps.jsonl", "evaluations.jsonl", "alerts.jsonl"
 TENSORBOARD = "tensorboard"

@@ -21,7 +21,7 @@ from rich.console import Console
 from torch import Tensor
 
 from dtfixup.errors import ConfigError, DivergedError, DtFixupError, TrainingError
-from dtfixup.files import write_json
+from dtfixup.files import finite_or_none, write_json
 from dtfixup.fixup import FixupReport
 from dtfixup.fixup.monitor import Monitor, watch
 from dtfixup.training.checkpoint import (
@@ -35,7 +35,7 @@ from dtfixup.training.checkpoint import (
     state_tensors,
 )
 from dtfixup.training.config import TrainingConfig
-from dtfixup.training.health import Health, finite_or_none
+from dtfixup.training.health import Health
 from dtfixup.training.log import Interval, RunLog
 from dtfixup.training.precision import autocast, float32_products
 from dtfixup.training.ranks import Ranks, Request, launch

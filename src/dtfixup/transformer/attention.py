@@ -1,7 +1,7 @@
 """Multi-head self-attention, Eq. 1-2.
 
 `attend_plain` is the textbook form, the oracle; otherwise PyTorch's fused attention computes the same.
-Legend: B batch, H heads, L length, Q vectors that ask, D width, Z width of a head (d_z).
+Legend: B batch, H heads, L length, Q queries, D width, Z width of a head (d_z).
 """
 
 from collections.abc import Sequence
@@ -34,12 +34,12 @@ class Attention(nn.Module):
         return ()
 
     def forward(self, x_BLD: Tensor, keep_BL: Tensor | None = None) -> Tensor:
-        """z w, with z from Eq. 2; positions with keep False are attended to by nobody."""
+        """z w, with z from Eq. 2; no vector attends to positions with keep False."""
         return self.attend(x_BLD, x_BLD, keep_BL)
 
-    def attend(self, asking_BQD: Tensor, x_BLD: Tensor, keep_BL: Tensor | None) -> Tensor:
-        """[B, Q, D]: the same for some vectors alone, which attend to all x."""
-        q_BHQZ, k_BHLZ, v_BHLZ = map(self.split, (self.query(asking_BQD), self.key(x_BLD), self.value(x_BLD)))
+    def attend(self, from_BQD: Tensor, x_BLD: Tensor, keep_BL: Tensor | None) -> Tensor:
+        """[B, Q, D]: the same for some vectors only, which attend to all x."""
+        q_BHQZ, k_BHLZ, v_BHLZ = map(self.split, (self.query(from_BQD), self.key(x_BLD), self.value(x_BLD)))
         attend = attend_plain if self.kernel is Kernel.PLAIN else attend_fused
         return self.output(self.merge(attend(q_BHQZ, k_BHLZ, v_BHLZ, keep_BL)))  # w of Eq. 3
 
@@ -57,9 +57,9 @@ def attend_plain(q_BHLZ: Tensor, k_BHLZ: Tensor, v_BHLZ: Tensor, keep_BL: Tensor
 
 
 def attend_fused(q_BHLZ: Tensor, k_BHLZ: Tensor, v_BHLZ: Tensor, keep_BL: Tensor | None) -> Tensor:
-    """The same without a tensor of [L, L], where PyTorch has a kernel for the device.
+    """The same without a tensor of [L, L], if PyTorch has a kernel for the device.
 
-    Of an input without any key the value is the same, and the gradient finite, but not the plain form's.
+    For an input without any key, the value is the same; the gradient is finite, but differs from the plain form's.
     """
     added_B11L = None
     if keep_BL is not None:  # added and finite, so that a row without a key is uniform and not NaN
@@ -70,7 +70,7 @@ def attend_fused(q_BHLZ: Tensor, k_BHLZ: Tensor, v_BHLZ: Tensor, keep_BL: Tensor
 
 
 def masked_softmax(logits_BHLL: Tensor, keep_BL: Tensor | None) -> Tensor:
-    """Softmax over the keys that are kept; uniform, and not NaN, where none is."""
+    """Softmax over the kept keys; uniform instead of NaN if there is none."""
     if keep_BL is not None:
         hidden_B11L = ~keep_BL.bool()[:, None, None, :]
         logits_BHLL = logits_BHLL.masked_fill(hidden_B11L, torch.finfo(logits_BHLL.dtype).min)

@@ -37,9 +37,9 @@ class StackConfig:
     input_dropout: float = 0.0
     """Dropout on the stack's input."""
     stream_limit: float = 0.0
-    """The longest vector between two layers, as a multiple of mu, for strategies that measure it; 0 sets no limit."""
+    """Largest norm of a vector between two layers, as a multiple of mu, for strategies that measure mu; 0 for none."""
     kernel: Kernel = Kernel.AUTO
-    """How attention is computed: "plain" is the textbook form, slow and equal; "auto" the fastest."""
+    """Implementation of attention, all with the same result: "plain" is the textbook form, "auto" the fastest."""
 
     def __post_init__(self) -> None:
         if min(self.layers, self.dim, self.heads, self.mlp_dim) < 1 or self.relations < 0:
@@ -92,9 +92,9 @@ class TransformerLayer(nn.Module):
         checked: bool = False,
         first_only: bool = False,
     ) -> Tensor:
-        """One layer; `checked` says that the relation ids are known to be in range.
+        """One layer; `checked` promises that the relation ids are in range.
 
-        `first_only` lets a vanilla layer compute the y of the first x alone, [B, 1, D].
+        With `first_only` a vanilla layer computes only the y of the first x, [B, 1, D].
         """
         if self._joins_in_kernel(x_BLD):
             x_BLD = self.attention(x_BLD, keep_BL, relation_BLL, checked=checked, add_input=True)
@@ -111,7 +111,7 @@ class TransformerLayer(nn.Module):
         return self.mlp_residual.leave(x_BLD, self.dropout(mlp_BLD))  # Eq. 4
 
     def _joins_in_kernel(self, x_BLD: Tensor) -> bool:
-        """Whether the fused kernel may add the branches itself: a plain skip, and nobody looks at a branch alone."""
+        """Whether the fused kernel can add the branches itself: the skip is plain and no hook needs a branch."""
         return (
             isinstance(self.attention, RelationAttention)
             and self.attention.kernel_for(x_BLD) is Kernel.FUSED
@@ -123,7 +123,7 @@ class TransformerLayer(nn.Module):
         )
 
     def _fused_mlp(self, x_BLD: Tensor) -> Tensor:
-        from dtfixup.transformer.relation_kernels import MlpBranch  # Triton is there on GPU machines alone
+        from dtfixup.transformer.relation_kernels import MlpBranch  # Triton is installed on GPU machines only
 
         dtype = compute_dtype(x_BLD)
         with torch.autocast(x_BLD.device.type, enabled=False):

@@ -2,8 +2,8 @@
 
 r^k_ij and r^v_ij are looked up by relation id and shared over heads. `attend_plain` is the textbook
 form with tensors of [B, L, L, Z]: the oracle. `attend_by_tables` computes the same from one product
-per relation id, with tensors of [B, H, L, R] and [B, H, L, L]; `relation_kernels.py` does that on a
-GPU with one kernel a row. Tests hold them equal in value and gradient.
+per relation id, with tensors of [B, H, L, R] and [B, H, L, L]; `relation_kernels.py` does so on a GPU
+with one kernel per row. Tests compare them in value and gradient.
 Legend: B batch, H heads, L length (i the query, j the key), D width, Z width of a head, R relations.
 """
 
@@ -52,10 +52,9 @@ class RelationAttention(Attention):
         checked: bool = False,
         add_input: bool = False,
     ) -> Tensor:
-        """z w, with z from Eq. 5; positions with keep False are attended to by nobody.
+        """z w, with z from Eq. 5; no vector attends to positions with keep False.
 
-        `checked` says that the ids are known to be in range (looking at them makes a GPU wait); `add_input` asks for
-        x + z w.
+        `checked` promises that the ids are in range, because checking them makes a GPU wait. `add_input` gives x + z w.
         """
         kernel = self.kernel_for(x_BLD)
         relation_BLL = require_relations(x_BLD, relation_BLL, len(self.relation_key_RZ), checked=checked)
@@ -69,7 +68,7 @@ class RelationAttention(Attention):
         return x_BLD + branch_BLD if add_input else branch_BLD
 
     def kernel_for(self, x_BLD: Tensor) -> Kernel:
-        """The kernel that this input is computed with; never auto."""
+        """The kernel for this input; never auto."""
         if self.kernel in (Kernel.PLAIN, Kernel.TABLES):
             return self.kernel
         obstacle = self._obstacle_to_fusing(x_BLD)
@@ -84,14 +83,14 @@ class RelationAttention(Attention):
         if any(project.bias is not None for project in projections):
             return "it computes no biases"
         if not all(is_plain_linear(project) for project in projections):
-            return "it calls none of the layer's linear modules, but one was replaced or has a hook"
+            return "it does not call the layer's linear modules, but one was replaced or has a hook"
         if not has_triton():
             return "it needs the package triton"
         gpu = gpu_of(x_BLD.device) if x_BLD.is_cuda else None
         return obstacle_to_fusing(x_BLD.shape[1], self.heads, len(self.relation_key_RZ), compute_dtype(x_BLD), gpu)
 
     def _fused(self, x_BLD: Tensor, keep_BL: Tensor | None, relation_BLL: Tensor, add_input: bool) -> Tensor:
-        from dtfixup.transformer.relation_kernels import RelationBranch  # Triton is there on GPU machines alone
+        from dtfixup.transformer.relation_kernels import RelationBranch  # Triton is installed on GPU machines only
 
         dtype = compute_dtype(x_BLD)
         with torch.autocast(x_BLD.device.type, enabled=False):
@@ -113,14 +112,14 @@ class RelationAttention(Attention):
 
 
 def compute_dtype(x: Tensor) -> torch.dtype:
-    """The type that matrix products are to run in: autocast's, where it is on and the numbers are no doubles."""
+    """The type for matrix products: autocast's, if it is on and the input is not double."""
     kind = x.device.type
     narrowed = torch.is_autocast_enabled(kind) and x.dtype is not torch.float64
     return torch.get_autocast_dtype(kind) if narrowed else x.dtype
 
 
 def is_plain_linear(module: nn.Module) -> bool:
-    """Whether a matrix product with the module's weight is all that calling it does."""
+    """Whether calling the module only multiplies by its weight."""
     return type(module) is nn.Linear and not has_hooks(module)
 
 
@@ -146,7 +145,7 @@ def require_relations(x_BLD: Tensor, relation_BLL: Tensor | None, relations: int
     low, high = int(relation_BLL.min()), int(relation_BLL.max())
     if low < 0 or high >= relations:
         raise RelationError(
-            f"relation ids run from {low} to {high}, but this layer knows 0 to {relations - 1}: "
+            f"relation ids run from {low} to {high}, but this layer has 0 to {relations - 1}: "
             "build the stack with as many relations as the data has"
         )
     return relation_BLL

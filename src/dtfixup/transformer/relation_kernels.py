@@ -3,13 +3,13 @@
 Keys are extended by the relation keys, values by the relation values: one product gives the logits of every key and the
 table q r^k of every relation id side by side, [L | R]; the kernel adds to each logit the entry its relation names,
 takes the softmax, and sums the weights per relation (a product with a one-hot matrix); one product with the extended
-values gives z. Backward is the mirror. Both kernels work in place, so that one tensor of [H B, L, M] a layer is kept.
-Equal to `attend_plain` in value and gradient; tests hold it to that.
-Legend: B batch, H heads, L length (i the query, j the key), D width, Z width of a head, R relations, M = L + R and what
-fills it to a multiple of 8, E = 3 D, X = B L, Y = H B, I inner width of the MLP.
+values gives z. Backward mirrors this. Both kernels work in place, so one tensor of [H B, L, M] per layer is kept.
+Tests compare value and gradient with `attend_plain`.
+Legend: B batch, H heads, L length (i the query, j the key), D width, Z width of a head, R relations, M = L + R rounded
+up to a multiple of 8, E = 3 D, X = B L, Y = H B, I inner width of the MLP.
 """
 
-# Triton's language has no types that mypy knows, and Triton is there on GPU machines alone.
+# mypy knows no types of Triton's language, and Triton is installed on GPU machines only.
 # mypy: disable-error-code="no-untyped-call,no-untyped-def,misc,untyped-decorator,import-not-found,import-untyped"
 
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ from torch.autograd.function import once_differentiable
 
 from dtfixup.transformer.kernel_choice import block_of_heads, power_of_two
 
-_ALIGNED = 8  # numbers of two bytes that rows begin at a multiple of, or products are slow
+_ALIGNED = 8  # products are slow unless rows begin at a multiple of so many two-byte numbers
 
 
 @triton.jit
@@ -55,7 +55,7 @@ def _softmax_row(
     weight = p.to(score.dtype.element_ty)
     hit = (related[:, None] == r[None, :]) & real_j[:, None]
     mass = tl.dot(weight, hit.to(score.dtype.element_ty), input_precision=PRECISION)
-    tl.debug_barrier()  # the table is read by all before its place is taken
+    tl.debug_barrier()  # all threads read the table before it is overwritten
     tl.store(place, weight, mask=real)
     real_r = real_h[:, None] & (r < R)[None, :]
     tl.store(score + start[:, None] + L + r[None, :], mass.to(score.dtype.element_ty), mask=real_r)
@@ -80,7 +80,7 @@ def _softmax_row_backward(
     d = tl.load(gradient + place, mask=real, other=0.0).to(tl.float32)
     d += tl.load(gradient + start[:, None] + L + related[None, :], mask=real, other=0.0).to(tl.float32)
     d = p * (d - tl.sum(p * d, 1)[:, None]) * scale
-    if HAS_KEEP:  # where no key is kept their weights are not zero, but do not depend on the logits
+    if HAS_KEEP:  # if no key is kept, the weights are not zero, but do not depend on the logits
         kept = tl.load(keep + b * L + j, mask=real_j, other=0)
         d = tl.where(kept[None, :] != 0, d, 0.0)
     change = d.to(gradient.dtype.element_ty)
@@ -120,15 +120,15 @@ def _precision(dtype: torch.dtype) -> str:
 
 @lru_cache
 def _second_stream(device: torch.device, main: int) -> torch.cuda.Stream:
-    """The stream beside a main one: each its own, so that no memory passes between main streams unseen."""
+    """The second stream of a main one; each has its own, so that main streams never share memory unnoticed."""
     return torch.cuda.Stream(device)
 
 
 class _Beside:
-    """Two streams of a pass: the caller's, and a second one for what nothing waits for until `meet`.
+    """Two streams of a pass: the caller's, and a second one for work that nothing needs before `meet`.
 
-    The gradients of weights are half of a backward pass, and few of its products fill a GPU. However the block is left,
-    the streams have met: what was allocated in it may be freed.
+    The gradients of weights are half of a backward pass, and few of its products fill a GPU. Leaving the block always
+    joins the streams, so memory that was allocated in it may be freed.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -144,7 +144,7 @@ class _Beside:
 
     @contextmanager
     def fork(self) -> Iterator[None]:
-        """What is launched here runs beside what comes after."""
+        """Kernels launched inside run beside those launched afterwards."""
         if self._main is None:
             yield
             return
@@ -153,13 +153,13 @@ class _Beside:
             yield
 
     def meet(self) -> None:
-        """From here on everything that was launched beside is done."""
+        """Wait for everything that was launched inside `fork`."""
         if self._main is not None:
             self._main.wait_stream(self._second)
 
 
 def _join(stream_BLD: Tensor, left_XI: Tensor, right_ID: Tensor, add: bool) -> Tensor:
-    """A product in the stream's shape and type, added to the stream if asked to, in as few kernels as there can be."""
+    """A product in the stream's shape and type, added to the stream if `add`, in as few kernels as possible."""
     if add and left_XI.dtype == stream_BLD.dtype:
         return torch.addmm(stream_BLD.flatten(0, 1), left_XI, right_ID).view_as(stream_BLD)
     product_BLD = (left_XI @ right_ID).view_as(stream_BLD)
@@ -172,7 +172,7 @@ def _project_heads(x_XD: Tensor, weight_ED: Tensor, heads: int) -> Tensor:
 
 
 class RelationBranch(torch.autograd.Function):
-    """x → z w, or x + z w where the skip connection is plain; the products run in `dtype`."""
+    """x → z w, or x + z w with `add_input`; the products run in `dtype`."""
 
     @staticmethod
     def forward(
@@ -201,7 +201,7 @@ class RelationBranch(torch.autograd.Function):
         if filling:
             table_2RZ = torch.nn.functional.pad(table_2RZ, (0, 0, 0, filling))
         M = L + R + filling
-        # Heads come first, so that heads and batch are one dimension of every product.
+        # Heads come first: heads and batch are one dimension of every product.
         qkv_EXZ = _project_heads(x_XD, project_ED, 3 * heads)
         q_YLZ = qkv_EXZ[:heads].view(heads * B, L, Z)
         extended_2YMZ = torch.cat(
@@ -266,7 +266,7 @@ class RelationBranch(torch.autograd.Function):
 
 
 class MlpBranch(torch.autograd.Function):
-    """x → relu(x up) down, or x + that; the products run in `dtype`."""
+    """x → relu(x up) down, or x + relu(x up) down with `add_input`; the products run in `dtype`."""
 
     @staticmethod
     def forward(ctx: Any, x_BLD: Tensor, up_ID: Tensor, down_DI: Tensor, dtype: torch.dtype, add_input: bool) -> Tensor:

@@ -18,8 +18,8 @@ from dtfixup.transformer.relation_attention import RelationAttention, has_triton
 class TransformerStack(nn.Module):
     """A stack of vanilla or relation-aware layers, built for one strategy.
 
-    The weights are not ready until the strategy has set them: `dt_fixup_(stack, mu)`, or
-    `strategy.initialise_(stack, ...)` for any of them.
+    The strategy must set the weights first: `dt_fixup_(stack, mu)`, or `strategy.initialise_(stack, ...)` for any of
+    them.
     """
 
     def __init__(self, config: StackConfig, strategy: Strategy | str = "dt-fixup") -> None:
@@ -42,7 +42,7 @@ class TransformerStack(nn.Module):
     ) -> Tensor:
         """y for every x. `keep_BL` is True for real vectors, False for padding.
 
-        `first_only` gives [B, 1, D], the y of the first x: the last layer of a vanilla stack computes no other.
+        With `first_only` the result is [B, 1, D], the y of the first x; a vanilla stack's last layer computes only it.
         """
         if x_BLD.ndim != 3 or x_BLD.shape[-1] != self.config.dim:
             raise ConfigError(f"the stack takes [B, L, {self.config.dim}], got {tuple(x_BLD.shape)}")
@@ -63,14 +63,14 @@ class TransformerStack(nn.Module):
         if self.limit is None:
             return x_BLD
         if x_BLD.is_cuda and self.config.kernel is not Kernel.PLAIN and has_triton():
-            from dtfixup.transformer.stream_limit_kernels import LimitRows  # Triton is there on GPU machines alone
+            from dtfixup.transformer.stream_limit_kernels import LimitRows  # Triton is installed on GPU machines only
 
             limited_BLD: Tensor = LimitRows.apply(x_BLD, self.limit.longest)  # type: ignore[no-untyped-call]
             return limited_BLD
         return self.limit(x_BLD)
 
     def _ready_relations(self, x_BLD: Tensor, relation_BLL: Tensor | None) -> Tensor:
-        """Relation ids checked and of the type that the layers work with, once for all of them."""
+        """Relation ids, checked and converted once for all layers."""
         capturing = x_BLD.is_cuda and torch.cuda.is_current_stream_capturing()  # a graph cannot look at numbers
         relation_BLL = require_relations(x_BLD, relation_BLL, self.config.relations, checked=capturing)
         attention = cast(RelationAttention, self.layers[0].attention)

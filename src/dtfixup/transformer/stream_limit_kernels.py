@@ -1,11 +1,11 @@
-"""`StreamLimit` on a GPU: one Triton kernel forward and one backward, where PyTorch's own operations take a dozen.
+"""`StreamLimit` on a GPU: one Triton kernel forward and one backward instead of a dozen operations of PyTorch.
 
 Forward, y = s x with a share s for each vector. Backward, dx = s (g - y (y g) / longest^2) where s < 1, else dx = g; it
-needs only what comes out, which the next layer keeps anyway. Tests hold value and gradient equal to `StreamLimit`.
+needs only the output, which the next layer keeps anyway. Tests compare value and gradient with `StreamLimit`.
 Legend: B batch, L length, D width, X = B L.
 """
 
-# Triton's language has no types that mypy knows, and Triton is there on GPU machines alone.
+# mypy knows no types of Triton's language, and Triton is installed on GPU machines only.
 # mypy: disable-error-code="no-untyped-call,no-untyped-def,misc,untyped-decorator,import-not-found,import-untyped"
 
 from typing import Any
@@ -18,7 +18,7 @@ from torch.autograd.function import once_differentiable
 
 from dtfixup.transformer.kernel_choice import power_of_two
 
-_BLOCK = 2048  # numbers of a block
+_BLOCK = 2048  # numbers per block
 
 
 @triton.jit
