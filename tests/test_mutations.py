@@ -91,7 +91,7 @@ def check_relation_attention(module: ModuleType) -> None:
         assert y_LD[0].tolist() == pytest.approx([part / (mine + other) for part in expected])
         assert torch.equal(layer(x_BLD, None, relation_BLL, add_input=True)[0], x_BLD[0] + y_LD)
         for wrong, shown in ((-1, "-1 to 2"), (3, "0 to 3")):
-            with pytest.raises(RelationError, match=f"run from {shown}, but this layer knows 0 to 2"):
+            with pytest.raises(RelationError, match=f"run from {shown}, but this layer has 0 to 2"):
                 layer(x_BLD, None, torch.tensor([[[0, wrong], [2, 0]]]))
         with pytest.raises(RelationError, match="shape"):
             layer(x_BLD, None, relation_BLL[0])

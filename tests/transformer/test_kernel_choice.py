@@ -67,7 +67,7 @@ def test_nothing_is_in_the_way(length: int, heads: int, relations: int, dtype: t
         (100, 8, 56, BF16, None, "needs a GPU"),
         (100, 8, 56, BF16, Gpu((7, 5), 65_536), "needs a GPU of compute capability 8.0 or newer"),
         (100, 8, 56, torch.float64, H200, "does not compute in torch.float64"),
-        (100, 8, 257, BF16, H200, "knows at most 256 relations, not 257"),
+        (100, 8, 257, BF16, H200, "takes at most 256 relations, not 257"),
         (2049, 8, 1, BF16, H200, "2049 keys with 8 heads and 1 relations are too many for one block"),
         (513, 17, 56, BF16, H200, "513 keys with 17 heads and 56 relations are too many for one block"),
         (513, 8, 56, FP32, H200, "too many for one block"),

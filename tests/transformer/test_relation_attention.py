@@ -185,7 +185,7 @@ def test_a_relation_id_out_of_range_is_refused(kernel: Kernel, wrong: int) -> No
     layer = make_attention(kernel=kernel)
     x_BLD, relation_BLL = make_inputs(2, 3)
     relation_BLL[1, 2, 0] = wrong
-    with pytest.raises(RelationError, match=f"relation ids run from .*{wrong}.*this layer knows 0 to 2"):
+    with pytest.raises(RelationError, match=f"relation ids run from .*{wrong}.*this layer has 0 to 2"):
         layer(x_BLD, None, relation_BLL)
 
 

@@ -185,7 +185,7 @@ def test_ids_and_masks_need_not_lie_in_order() -> None:
 @runs_kernels
 def test_an_id_out_of_range_is_refused() -> None:
     x_BLD, keep_BL, relation_BLL = Shape().inputs()
-    with pytest.raises(RelationError, match="this layer knows 0 to 6"):
+    with pytest.raises(RelationError, match="this layer has 0 to 6"):
         Shape().attention()(x_BLD, keep_BL, relation_BLL + 256)  # as a byte it would be in range
 
 

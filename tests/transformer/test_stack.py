@@ -139,7 +139,7 @@ def test_ids_out_of_range_are_refused_at_every_level(part: str, wrong: int) -> N
     module = {"stack": stack, "layer": stack.layers[1], "attention": stack.layers[1].attention}[part]
     x_BLD, keep_BL, relation_BLL = make_inputs()
     relation_BLL[1, 3, 2] = wrong
-    with pytest.raises(RelationError, match=f"run from .*{wrong}.*, but this layer knows 0 to 3"):
+    with pytest.raises(RelationError, match=f"run from .*{wrong}.*, but this layer has 0 to 3"):
         module(x_BLD, keep_BL, relation_BLL)
 
 
