@@ -6,7 +6,6 @@ held out, those with the most questions by default. Two minutes each on two core
 its runs, and gets those of databases that were not yet measured on this model.
 """
 
-import argparse
 import csv
 from collections import Counter
 from collections.abc import Mapping
@@ -15,6 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from measure import Benchmark
 from rich.console import Console
 from rich.table import Table
 
@@ -33,16 +33,15 @@ _SEED = 1
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--data", type=Path)
-    parser.add_argument("--databases", nargs="+")
-    parser.add_argument("--model", type=Path)
-    parser.add_argument("--json", type=Path)
-    options = parser.parse_args()
+    benchmark = Benchmark(__doc__)
+    benchmark.option("--data", type=Path)
+    benchmark.option("--databases", nargs="+")
+    benchmark.option("--model", type=Path)
+    options = benchmark.start()
     dataset = open_dataset(options.data or sample_folder())
     weights = weights_file(options.model or default_model())
     hold_out = 0.2 if options.data else 0.25
-    runs: list[dict[str, Any]] = read_json(options.json)["runs"] if options.json and options.json.is_file() else []
+    runs: list[dict[str, Any]] = read_json(options.out)["runs"] if options.out and options.out.is_file() else []
     model = file_sha256(weights)
     known = {run["database"]: run for run in runs if run.get("model_sha256") == model}
     splits = ["dev"] if options.data else ["train", "dev"]
@@ -54,8 +53,8 @@ def main() -> None:
             pairs = [[each.question, each.query] for each in examples if each.database == database]
             known[database] = run_one(dataset.database_file(database), pairs, weights, hold_out)
             runs.append(known[database])
-            if options.json:
-                write_json(options.json, {"name": "sql-finetune", "runs": runs})
+            if options.out:
+                write_json(options.out, {"name": "sql-finetune", "runs": runs})
     Console().print(table([known[database] for database in asked]))
 
 

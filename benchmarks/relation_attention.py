@@ -7,25 +7,21 @@ with smaller sizes unless told otherwise. All forms get the same input, mask and
 PyTorch's own fused attention. Legend: B batch, L length, D width.
 """
 
-import argparse
 import gc
-import shlex
 import statistics
-import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 
 import torch
+from measure import Benchmark, best_device
 from rich.console import Console
 from rich.table import Table
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
 from dtfixup import dt_fixup_
-from dtfixup.files import write_json
-from dtfixup.provenance import begin, commit, hardware
+from dtfixup.provenance import hardware
 from dtfixup.training.casting import call_cast, cast_names
 from dtfixup.transformer import Attention, Kernel, StackConfig, TransformerStack
 
@@ -197,44 +193,26 @@ def metrics_of(found: Sequence[Figures], ours: str) -> dict[str, float]:
     return {name: round(number, 4) for name, number in metrics.items()}
 
 
-def options_or(sizes: Sizes) -> tuple[Sizes, Path | None]:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--layers", type=int, default=sizes.layers)
-    parser.add_argument("--batch", type=int, default=sizes.batch)
-    parser.add_argument("--lengths", type=int, nargs="+", default=sizes.lengths)
-    parser.add_argument("--repeats", type=int, default=sizes.repeats)
-    parser.add_argument("--relations", type=int, default=sizes.relations)
-    parser.add_argument("--json", type=Path, help="write the figures to this file")
-    options = vars(parser.parse_args())
-    path = options.pop("json")
-    return Sizes(**options | {"lengths": tuple(options["lengths"])}), path
-
-
 def main() -> None:
-    started = begin()
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    device = best_device()
     on_gpu = device.type == "cuda"
-    sizes, path = options_or(ON_A_GPU if on_gpu else ON_A_CPU)
+    usual = ON_A_GPU if on_gpu else ON_A_CPU
+    benchmark = Benchmark(__doc__)
+    benchmark.option("--layers", type=int, default=usual.layers)
+    benchmark.option("--batch", type=int, default=usual.batch)
+    benchmark.option("--lengths", type=int, nargs="+", default=usual.lengths)
+    benchmark.option("--repeats", type=int, default=usual.repeats)
+    benchmark.option("--relations", type=int, default=usual.relations)
+    options = benchmark.start()
+    sizes = Sizes(options.layers, options.batch, tuple(options.lengths), options.repeats, relations=options.relations)
     ours = "fused" if on_gpu else "tables"
     forms = [form for form in TITLES if on_gpu or form != "fused"]
     console = Console()
-    found = measure_all(sizes, forms, device, console)
-    console.print(table_of(found, sizes, ours))
-    if path is not None:
-        report = {
-            "name": "relation-attention",
-            "command": shlex.join("FILE" if word == str(path) else word for word in ["python", *sys.argv]),
-            "commit": commit(),
-            "seed": SEED,
-            "config": asdict(sizes),
-            "encoder": "",
-            "data_hash": "",
-            "dtype": "bfloat16" if on_gpu else "float32",
-            "hardware": hardware(),
-            "wall_seconds": round(time.monotonic() - started, 1),
-            "metrics": metrics_of(found, ours),
-        }
-        write_json(path, report)
+    figures = measure_all(sizes, forms, device, console)
+    console.print(table_of(figures, sizes, ours))
+    dtype = "bfloat16" if on_gpu else "float32"
+    metrics = metrics_of(figures, ours)
+    benchmark.finish("relation-attention", metrics, seed=SEED, encoder=None, config=asdict(sizes), dtype=dtype)
 
 
 if __name__ == "__main__":
