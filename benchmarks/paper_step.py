@@ -11,7 +11,6 @@ the peak of memory. To try it on a CPU: `--encoder minilm --layers 2 --steps 2 -
 import time
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import cycle, islice
 from pathlib import Path
 
@@ -38,16 +37,6 @@ ROBERTA_LARGE = "roberta-large"
 MINILM = "minilm"
 WARM_UP = 3
 """Steps of each shape before the clock starts; the first captures its graph."""
-
-
-@dataclass(frozen=True)
-class Timed:
-    """What was measured on the batches of one shape."""
-
-    shape: Shape
-    share: float
-    """Of the batches of an epoch."""
-    step_ms: float
 
 
 def main() -> None:
@@ -133,16 +122,17 @@ def measure(task: SqlTask, report: FixupReport, steps: int, shapes: int | None) 
     frequent = Counter(batch.shape for batch in planned).most_common(shapes)
     fixed = next(batch for batch in planned if batch.shape == frequent[0][0])
     before = mean_loss(task, fixed)
-    timed = []
+    times = []
     with engine_steps(task, report, len(frequent) * (WARM_UP + steps)) as (run, updater, log):
         updater.set_rate(1.0)
         for shape, count in frequent:
-            batches = [batch for batch in planned if batch.shape == shape]
-            timed.append(Timed(shape, count / len(planned), timed_ms(run, batches, steps, device)))
-            print(f"  {timed[-1].step_ms:8.2f} ms a step: {timed[-1].share:4.0%} of an epoch's batches, {shape}")
-    covered = sum(each.share for each in timed)
+            step_ms = timed_ms(run, [batch for batch in planned if batch.shape == shape], steps, device)
+            share = count / len(planned)
+            print(f"  {step_ms:8.2f} ms a step: {share:4.0%} of an epoch's batches, {shape}")
+            times.append((share, step_ms))
+    covered = sum(share for share, _ in times)
     return {
-        "step_ms": round(sum(each.share * each.step_ms for each in timed) / covered, 2),
+        "step_ms": round(sum(share * step_ms for share, step_ms in times) / covered, 2),
         "covered_share": round(100 * covered, 1),
         "peak_gib": round(peak_gib(device), 2),
         "loss_before": round(before, 3),

@@ -80,7 +80,7 @@ def start(model: Path | None, workers: int) -> tuple["subprocess.Popen[str]", st
 
 
 def load(pid: int, url: str, clients: int, seconds: float) -> tuple[Tally, list[float]]:
-    """Let the clients loose; the memory is in MiB, minute by minute."""
+    """Run the clients; the memory is in MiB, minute by minute."""
     tally, end = Tally(), time.monotonic() + seconds
     dataset = open_dataset(sample_folder())
     questions = [*dataset.split("dev"), *dataset.split("train")]
@@ -104,12 +104,12 @@ def visit(url: str, questions: list[Any], tally: Tally, end: float, client: int)
         if time.monotonic() >= end:
             return
         body = {"database": example.database, "question": example.question}
-        answer = say(f"{url}api/v1/ask", body, "ask", tally)
+        answer = post(f"{url}api/v1/ask", body, "ask", tally)
         if number % RUN_EVERY == 0 and answer.get("sql"):
-            say(f"{url}api/v1/run", {"database": example.database, "sql": answer["sql"]}, "run", tally)
+            post(f"{url}api/v1/run", {"database": example.database, "sql": answer["sql"]}, "run", tally)
 
 
-def say(url: str, body: dict[str, Any], kind: str, tally: Tally) -> dict[str, Any]:
+def post(url: str, body: dict[str, Any], kind: str, tally: Tally) -> dict[str, Any]:
     request = urllib.request.Request(url, json.dumps(body).encode(), {"Content-Type": "application/json"})
     begin, error = time.perf_counter(), None
     answer: dict[str, Any] = {}
