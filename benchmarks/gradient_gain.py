@@ -2,10 +2,10 @@
 
     python benchmarks/gradient_gain.py --model DIR --data PREPARED [--batches N] [--json FILE]
 
-The inputs of the stack are made longer by a factor. Printed is the gradient's norm at the first layer's input over that
-at the stack's output, the highest over some training batches: as the model is; where no gradient passes through the
-attention logits, through their queries alone, or their keys alone; and where the stream is limited to 2 and to 1 times
-mu, which is taken to be the longest input of these batches before it is made longer.
+The inputs of the stack are multiplied by a factor. A table shows the gradient's norm at the first layer's input over
+that at the stack's output, the highest over some training batches: as the model is; without a gradient through the
+attention logits, through their queries, or through their keys; and with the stream limited to 2 and to 1 times mu,
+which is the longest input of these batches.
 """
 
 import math

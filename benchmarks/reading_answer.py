@@ -2,7 +2,7 @@
 
 `python benchmarks/reading_answer.py [--model DIR] [--questions N] [--json FILE]`. Without a model, one of the `minilm`
 preset with fresh weights, which takes as long as a trained one. The questions are made up here, as long as
-ReClor's. Each is answered in four ways in turn, so that whatever else the machine does falls on all alike:
+ReClor's. Each is answered in four ways in turn, so that other load on the machine affects all alike:
 
 - `whole`: the last layer for every token, lengths padded to a multiple of 8;
 - `whole, unpadded`: the same without that padding;

@@ -99,7 +99,7 @@ def forward_and_backward(form: str, length: int, sizes: Sizes, device: torch.dev
 
 
 def measure_on_cpu(forms: Sequence[str], length: int, sizes: Sizes) -> dict[str, Numbers]:
-    """The forms take turns, so that what else this machine does meets all of them."""
+    """The forms take turns, so that other load on the machine affects all alike."""
     runs = {form: forward_and_backward(form, length, sizes, torch.device("cpu")) for form in forms}
     times: dict[str, list[float]] = {form: [] for form in forms}
     for _ in range(1 + sizes.repeats):

@@ -1,11 +1,10 @@
 """Many visitors at once: errors, latency and memory of a server process under load.
 
-`python benchmarks/serve_load.py [--model PATH] [--seconds N] [--clients N] [--workers N] [--json FILE]`: starts
-`dtfixup serve` on a free port, and lets clients ask bundled questions over all sample databases for so long, each with
-one request under way; every fourth answer's query is run too. The shipped model if none is given. Memory is the
-resident set of the server, without the processes that run its queries, at the end of each minute; the first minute, in
-which databases are opened, is left out of the change. A request that is refused because too many wait counts as an
-error.
+`python benchmarks/serve_load.py [--model PATH] [--seconds N] [--clients N] [--workers N] [--json FILE]` starts
+`dtfixup serve` on a free port. Each client asks bundled questions over all sample databases, one request at a time, and
+runs the query of every fourth answer. Without `--model`, the shipped model answers. Memory is the server's resident
+set at the end of each minute, without the processes that run its queries; the first minute, in which databases are
+opened, is left out of the change. A request that is refused because the queue is full counts as an error.
 """
 
 import itertools

@@ -3,13 +3,17 @@
     python benchmarks/stability.py --data PREPARED --out FILE.json [--plot FILE.png] [--steps N] [--rate R] [--bare]
                                    [--limit FACTOR]
 
-Every so many steps a fixed batch goes through the model as it stands, and these are noted: the longest stack input over
-mu; the residual stream, longest vector after any layer over longest input; the largest attention logit; the largest
-singular value of a head's query times key; what the stack makes of a gradient on its way down, its norm at the input
-over that at the output; the size of Adam's last step over the learning rate, for new layers and encoder; how far
-encoder and new layers have come from where they began, as a share of their norm; and of the steps since the last probe
-the highest gradient norm, how many were skipped, and the last loss. `--bare` clips nothing and skips nothing; `--limit`
-shortens vectors of the stream that are longer than so many mu.
+Every `--every` steps a fixed batch goes through the model, and these are recorded:
+
+- input norm: the longest stack input, over mu;
+- growth: the longest vector after any layer, over the longest input;
+- the largest attention logit, and the largest singular value of a head's query times key;
+- gain: the gradient's norm at the stack's input, over that at its output;
+- the size of Adam's last step over the learning rate, for new layers and encoder;
+- drift: how far encoder and new layers are from their start, as a share of their norm;
+- of the steps since the last probe: the highest gradient norm, how many were skipped, and the last loss.
+
+`--bare` clips nothing and skips nothing; `--limit` shortens vectors of the stream that are longer than so many mu.
 Several files drawn together: `python benchmarks/stability.py --draw A.json B.json --plot FILE.png`.
 Legend: B batch, L length, D width, H heads, Z width of a head, R relations.
 """
@@ -128,7 +132,7 @@ def train(benchmark: Benchmark, options: Namespace) -> None:
 
 
 def highest(curve: Sequence[Mapping[str, float]], name: str) -> float:
-    """The highest number that is one."""
+    """The highest finite number."""
     return max((row[name] for row in curve if math.isfinite(row[name])), default=0.0)
 
 
@@ -149,7 +153,7 @@ def engine_steps(task: SqlTask, report: FixupReport, log_size: int) -> Iterator[
 
 
 def follow(task: SqlTask, report: FixupReport, steps: int, every: int) -> tuple[list[dict[str, float]], str]:
-    """Train, and probe every so many steps; ends early where nothing finite is left."""
+    """Train, and probe every `every` steps; stop once the loss is not finite."""
     planned = batches_of(task)
     curve: list[dict[str, float]] = []
     with engine_steps(task, report, every) as (run, updater, log):
@@ -258,7 +262,7 @@ def largest_logit(module: nn.Module, x_BLD: Tensor, keep_BL: Tensor, relation_BL
 
 
 def query_key_norm(module: nn.Module) -> float:
-    """The largest singular value, over heads, of the form that two vectors' logit is: query times key."""
+    """The largest singular value of query times key, over heads: a logit is this form of two vectors."""
     assert isinstance(module, RelationAttention)
     query_HZD, key_HZD = (
         weight.unflatten(0, (module.heads, -1)) for weight in (module.query.weight, module.key.weight)

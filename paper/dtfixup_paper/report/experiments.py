@@ -304,9 +304,9 @@ def _bar_blocks(cells: CellResults, caption: str, name: str) -> list[Block]:
 
 def _bar(result: CellResult) -> figures.Bar:
     colour = figures.COLOURS[result.cell.config.model.strategy]
-    remark = ", ".join(filter(None, ("" if result.files else NOT_YET, result.warning)))
-    text = ", ".join(f"{value:.1f}" for value in result.values) if result.is_split else result.summary
-    return figures.Bar(result.values, text, colour, remark, has_mean=not result.is_split)
+    values = ", ".join(f"{value:.1f}" for value in result.values) if result.is_split else result.summary
+    text = "\n".join(filter(None, (values if result.files else NOT_YET, result.warning)))
+    return figures.Bar(result.values, text, colour, has_mean=not result.is_split)
 
 
 def _tune_blocks(cells: CellResults, caption: str) -> list[Block]:

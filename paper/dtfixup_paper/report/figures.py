@@ -47,8 +47,6 @@ class Bar:
     text: str
     """Beside the bar."""
     colour: str
-    remark: str = ""
-    """Below the text: failed runs, or that nothing has run."""
     has_mean: bool = True
     """Otherwise there are dots and no bar."""
 
@@ -122,8 +120,7 @@ def bars_figure(panels: Mapping[str, Mapping[str, Bar]], *, xlabel: str, chance:
             axis.axvline(chance, color="0.55", lw=1.0, ls=":")
         tidy(axis, "x")
     values = [value for bars in panels.values() for bar in bars.values() for value in bar.values]
-    remarks = any(bar.values and bar.remark for bars in panels.values() for bar in bars.values())
-    axes[-1].set_xlim(0, (1.6 if remarks else 1.25) * max([1.0, *values]))
+    axes[-1].set_xlim(0, 1.6 * max([1.0, *values]))  # room for the text
     axes[-1].set_xlabel(xlabel)
     return figure
 
@@ -133,7 +130,7 @@ def _draw_bar(axis: Any, position: int, bar: Bar) -> None:
     if bar.values and bar.has_mean:
         axis.barh(position, fmean(bar.values), 0.7, color=bar.colour, alpha=0.45, lw=0)
     axis.scatter(bar.values, [position] * len(bar.values), s=12, color=bar.colour, lw=0, zorder=3)
-    axis.annotate("\n".join(filter(None, (bar.text, bar.remark))), (max(bar.values, default=0), position), **beside)
+    axis.annotate(bar.text, (max(bar.values, default=0), position), **beside)
 
 
 def shares_figure(

@@ -51,13 +51,13 @@ def test_where_some_runs_collapsed_there_is_no_mean(tmp_path: Path) -> None:
 def test_bars_say_what_failed_and_what_has_not_run(tmp_path: Path) -> None:
     bars = {
         "one": Bar([40.0, 50.0], "45.0 ± 7.1", "C0"),
-        "two": Bar([], "", "C1", "2 of 2 diverged"),
-        "three": Bar([25.0], "25.0", "C2", "1 of 1 at chance"),
+        "two": Bar([], "2 of 2 diverged", "C1"),
+        "three": Bar([25.0], "25.0\n1 of 1 at chance", "C2", has_mean=False),
     }
     figure = bars_figure({"Spider": bars}, xlabel="%", chance=25.0)
     words = {"one", "two", "three", "Spider", "45.0 ± 7.1", "2 of 2 diverged", "25.0", "1 of 1 at chance"}
     assert words <= set(texts(figure, tmp_path))
-    assert len(figure.axes[0].patches) == 2
+    assert len(figure.axes[0].patches) == 1, "dots alone have no bar"
 
 
 def test_shares_have_a_bar_for_every_model(tmp_path: Path) -> None:
