@@ -51,10 +51,10 @@ docs: .venv/dev  ## the reference pages from the code, then the site in site/; a
 	@$(BIN)/python -m tools.docs.reference
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
-# These need a GPU run, a trained folder or Spider, prepared: benchmarks/README.md.
-NEED_DATA := $(addprefix benchmarks/,gradient_gain.py pack_loss.py paper_step.py stability.py)
+# All but the first need a GPU run, a trained folder or Spider, prepared: benchmarks/README.md.
+SKIPPED := $(addprefix benchmarks/,measure.py gradient_gain.py pack_loss.py paper_step.py stability.py)
 bench: .venv/dev  ## the measurements that need neither a GPU nor data; about an hour
-	@for file in $(filter-out $(NEED_DATA),$(wildcard benchmarks/*.py)); do echo "$$file"; $(BIN)/python $$file || exit 1; done
+	@for file in $(filter-out $(SKIPPED),$(wildcard benchmarks/*.py)); do echo "$$file"; $(BIN)/python $$file || exit 1; done
 
 clean:
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .coverage* build site

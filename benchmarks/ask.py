@@ -5,19 +5,16 @@ databases; the shipped model if none is given. A warm question is over a databas
 process. One thread, as `dtfixup sql ask` uses.
 """
 
-import argparse
 import subprocess
 import sys
 import time
 from pathlib import Path
-from statistics import median
 
 import numpy as np
 import torch
+from measure import Benchmark, percentiles, show
 
-from dtfixup.encoders import encoder_identity
-from dtfixup.files import file_sha256, write_json
-from dtfixup.provenance import begin, provenance
+from dtfixup.files import file_sha256
 from dtfixup.sql.ask.answers import Answer
 from dtfixup.sql.ask.parser import TextToSql, default_model, open_database
 from dtfixup.sql.database.dataset import Dataset, open_dataset
@@ -26,33 +23,26 @@ from dtfixup.weights.trained import weights_file
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--model", type=Path)
-    parser.add_argument("--questions", type=int, default=60)
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--starts", type=int, default=5)
-    parser.add_argument("--beam", type=int, default=5)
-    parser.add_argument("--json", type=Path)
-    options = parser.parse_args()
+    benchmark = Benchmark(__doc__)
+    benchmark.option("--model", type=Path)
+    benchmark.option("--questions", type=int, default=60)
+    benchmark.option("--threads", type=int, default=1)
+    benchmark.option("--starts", type=int, default=5)
+    benchmark.option("--beam", type=int, default=5)
+    options = benchmark.start()
     torch.set_num_threads(options.threads)
     dataset = open_dataset(sample_folder())
     model = options.model or default_model()
-    started = begin()
     answers = warm(model, dataset, options.questions, options.beam)
-    metrics = figures([answer.timing.total for answer in answers], "warm")
+    metrics = percentiles([answer.timing.total for answer in answers], "warm_p{}")
     for part in ("link", "search", "write"):
-        metrics |= figures([getattr(answer.timing, part) for answer in answers], part)
-    metrics |= figures(cold(model, dataset, options.starts), "cold")
+        metrics |= percentiles([getattr(answer.timing, part) for answer in answers], part + "_p{}")
+    metrics |= percentiles(cold(model, dataset, options.starts), "cold_p{}")
     print(f"{len(answers)} questions, beam {options.beam}, {options.threads} threads, milliseconds")
-    for name, value in metrics.items():
-        print(f"  {name:16}{value:9.1f}")
-    if options.json:
-        command = f"python benchmarks/ask.py --questions {options.questions} --threads {options.threads}"
-        identity = encoder_identity("minilm")
-        record = provenance("sql-ask", command, started, seed=0, encoder=identity, data_hash="bundled databases")
-        config = {"beam": options.beam, "questions": len(answers), "starts": options.starts}
-        config |= {"model_sha256": file_sha256(weights_file(model))}
-        write_json(options.json, {**record, "config": config, "metrics": metrics})
+    show(metrics)
+    config = {"beam": options.beam, "questions": len(answers), "starts": options.starts, "threads": options.threads}
+    config["model_sha256"] = file_sha256(weights_file(model))
+    benchmark.finish("sql-ask", metrics, data_hash="bundled databases", config=config)
 
 
 def warm(model: Path, dataset: Dataset, count: int, beam: int) -> list[Answer]:
@@ -80,11 +70,6 @@ def cold(model: Path, dataset: Dataset, starts: int) -> list[float]:
             sys.exit(done.stderr)
         seconds.append(time.perf_counter() - started)
     return seconds
-
-
-def figures(seconds: list[float], name: str) -> dict[str, float]:
-    ordered = sorted(seconds)
-    return {f"{name}_p50": 1000 * median(ordered), f"{name}_p95": 1000 * ordered[int(0.95 * (len(ordered) - 1))]}
 
 
 if __name__ == "__main__":

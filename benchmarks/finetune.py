@@ -6,7 +6,6 @@ held out, those with the most questions by default. Two minutes each on two core
 its runs, and gets those of databases that were not yet measured on this model.
 """
 
-import argparse
 import csv
 from collections import Counter
 from collections.abc import Mapping
@@ -15,6 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from measure import Benchmark
 from rich.console import Console
 from rich.table import Table
 
@@ -30,19 +30,20 @@ from dtfixup.weights.trained import weights_file
 
 _LARGEST = 6
 _SEED = 1
+SHARES = ("right_before", "right_after", "exact_before", "exact_after")
+"""Of held-out questions, in percent."""
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--data", type=Path)
-    parser.add_argument("--databases", nargs="+")
-    parser.add_argument("--model", type=Path)
-    parser.add_argument("--json", type=Path)
-    options = parser.parse_args()
+    benchmark = Benchmark(__doc__)
+    benchmark.option("--data", type=Path)
+    benchmark.option("--databases", nargs="+")
+    benchmark.option("--model", type=Path)
+    options = benchmark.start()
     dataset = open_dataset(options.data or sample_folder())
     weights = weights_file(options.model or default_model())
     hold_out = 0.2 if options.data else 0.25
-    runs: list[dict[str, Any]] = read_json(options.json)["runs"] if options.json and options.json.is_file() else []
+    runs: list[dict[str, Any]] = read_json(options.out)["runs"] if options.out and options.out.is_file() else []
     model = file_sha256(weights)
     known = {run["database"]: run for run in runs if run.get("model_sha256") == model}
     splits = ["dev"] if options.data else ["train", "dev"]
@@ -54,8 +55,8 @@ def main() -> None:
             pairs = [[each.question, each.query] for each in examples if each.database == database]
             known[database] = run_one(dataset.database_file(database), pairs, weights, hold_out)
             runs.append(known[database])
-            if options.json:
-                write_json(options.json, {"name": "sql-finetune", "runs": runs})
+            if options.out:
+                write_json(options.out, {"name": "sql-finetune", "runs": runs})
     Console().print(table([known[database] for database in asked]))
 
 
@@ -81,26 +82,24 @@ def run_one(database: Path, rows: list[list[str]], weights: Path, hold_out: floa
 
 def table(runs: list[dict[str, Any]]) -> Table:
     """A row for each database, and one for all held-out questions together."""
-    found = Table("database", "pairs", "held out", "right, %", "exact, %", "kept", "seconds")
-    total: Counter[str] = Counter()
+    shown = Table("database", "pairs", "held out", "right, %", "exact, %", "kept", "seconds")
+    right: Counter[str] = Counter()
+    total = 0
     for run in runs:
         metrics: Mapping[str, float] = run["metrics"]
-        held_out = int(metrics["pairs_held_out"])
-        shown = [
-            f"{metrics[f'held_out_{name}_before']:.1f} → {metrics[f'held_out_{name}_after']:.1f}"
-            for name in ("right", "exact")
-        ]
-        kept = "tuned" if metrics["kept_tuned"] else "as it was"
-        seconds = f"{run['wall_seconds']:.0f}"
-        found.add_row(run["database"], f"{metrics['pairs_used']:.0f}", str(held_out), *shown, kept, seconds)
-        total["held out"] += held_out
-        for name in ("right_before", "right_after", "exact_before", "exact_after"):
-            total[name] += round(held_out * metrics[f"held_out_{name}"] / 100)
-    shares = {name: 100 * count / total["held out"] for name, count in total.items()}
-    shown = [f"{shares[f'{name}_before']:.1f} → {shares[f'{name}_after']:.1f}" for name in ("right", "exact")]
-    found.add_section()
-    found.add_row("all", "", str(total["held out"]), *shown)
-    return found
+        shares = {name: metrics[f"held_out_{name}"] for name in SHARES}
+        held_out, kept = int(metrics["pairs_held_out"]), "tuned" if metrics["kept_tuned"] else "as it was"
+        pairs, seconds = f"{metrics['pairs_used']:.0f}", f"{run['wall_seconds']:.0f}"
+        shown.add_row(run["database"], pairs, str(held_out), *before_and_after(shares), kept, seconds)
+        right.update({name: round(held_out * share / 100) for name, share in shares.items()})
+        total += held_out
+    shown.add_section()
+    shown.add_row("all", "", str(total), *before_and_after({name: 100 * right[name] / total for name in SHARES}))
+    return shown
+
+
+def before_and_after(shares: Mapping[str, float]) -> list[str]:
+    return [f"{shares[f'{name}_before']:.1f} → {shares[f'{name}_after']:.1f}" for name in ("right", "exact")]
 
 
 if __name__ == "__main__":  # answers are run in processes of their own

@@ -2,13 +2,12 @@
 
     python benchmarks/gradient_gain.py --model DIR --data PREPARED [--batches N] [--json FILE]
 
-The inputs of the stack are made longer by a factor. Printed is the gradient's norm at the first layer's input over that
-at the stack's output, the highest over some training batches: as the model is; where no gradient passes through the
-attention logits, through their queries alone, or their keys alone; and where the stream is limited to 2 and to 1 times
-mu, which is taken to be the longest input of these batches before it is made longer.
+The inputs of the stack are multiplied by a factor. A table shows the gradient's norm at the first layer's input over
+that at the stack's output, the highest over some training batches: as the model is; without a gradient through the
+attention logits, through their queries, or through their keys; and with the stream limited to 2 and to 1 times mu,
+which is the longest input of these batches.
 """
 
-import argparse
 import math
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -16,16 +15,15 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from measure import Benchmark, best_device
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 from torch import Tensor, nn
 
-from dtfixup.encoders import encoder_identity, load_encoder
-from dtfixup.files import write_json
+from dtfixup.encoders import load_encoder
 from dtfixup.fixup import StreamLimit
 from dtfixup.fixup.calls import evaluation_mode
-from dtfixup.provenance import begin, provenance
 from dtfixup.sql.model.config import minilm
 from dtfixup.sql.model.prepared import open_prepared
 from dtfixup.sql.model.shapes import Shape
@@ -46,14 +44,12 @@ WAYS = {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", type=Path, required=True)
-    parser.add_argument("--data", type=Path, required=True, help="prepared dataset")
-    parser.add_argument("--batches", type=int, default=8, help="of eight examples each")
-    parser.add_argument("--json", type=Path)
-    options = parser.parse_args()
-    started = begin()
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    benchmark = Benchmark(__doc__)
+    benchmark.option("--model", type=Path, required=True)
+    benchmark.option("--data", type=Path, required=True, help="prepared dataset")
+    benchmark.option("--batches", type=int, default=8, help="of eight examples each")
+    options = benchmark.start()
+    device = best_device()
     trained, prepared = load_model(options.model, device), open_prepared(options.data)
     config = changed(minilm(), {"model": to_json(trained.model.config), "training": {"batch_size": 8}})
     task = SqlTask(config, prepared, load_encoder(trained.encoder), device)
@@ -69,12 +65,13 @@ def main() -> None:
         name = way.replace(" ", "_")
         metrics |= {f"{name}_x{factor:g}": value for factor, value in zip(FACTORS, gains, strict=True)}
     Console().print(table)
-    if options.json:
-        command = f"python benchmarks/gradient_gain.py --model DIR --data DIR --batches {options.batches}"
-        data_hash = prepared.index["data_hash"]
-        identity = encoder_identity(trained.encoder)
-        record = provenance("gradient-gain", command, started, seed=0, encoder=identity, data_hash=data_hash)
-        write_json(options.json, record | {"config": to_json(trained.model.config), "metrics": metrics})
+    benchmark.finish(
+        "gradient-gain",
+        metrics,
+        encoder=trained.encoder,
+        data_hash=prepared.index["data_hash"],
+        config=to_json(trained.model.config),
+    )
 
 
 @contextmanager

@@ -6,7 +6,6 @@ Trains the model of `make demo-train` (kinship stories on frozen MiniLM, no data
 on one core, as many runs at once as there are cores. A table of validation accuracies comes out; chance is about 6 %.
 """
 
-import argparse
 import logging
 import os
 import time
@@ -14,19 +13,16 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from multiprocessing import get_context
-from pathlib import Path
 from statistics import fmean
 
 import torch
 from dtfixup_paper.report.cells import mean_and_deviation
+from measure import Benchmark
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
 from dtfixup.demo.training import Candidate, DemoConfig, DemoData, Run, data_hash, prepare
-from dtfixup.encoders import encoder_identity
-from dtfixup.files import write_json
-from dtfixup.provenance import begin, provenance
 
 LIMITS = {"no limit": 0.0, "stream 2 μ": 2.0}
 """Limits on the length of vectors between layers, as multiples of μ."""
@@ -46,13 +42,11 @@ class Trained:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rates", type=float, nargs="+", default=[3e-3, 4e-3])
-    parser.add_argument("--seeds", type=int, nargs="+", default=[11, 12, 13])
-    parser.add_argument("--steps", type=int, default=DemoConfig.steps)
-    parser.add_argument("--out", type=Path, help="result file")
-    options = parser.parse_args()
-    started = begin()
+    benchmark = Benchmark(__doc__)
+    benchmark.option("--rates", type=float, nargs="+", default=[3e-3, 4e-3])
+    benchmark.option("--seeds", type=int, nargs="+", default=[11, 12, 13])
+    benchmark.option("--steps", type=int, default=DemoConfig.steps)
+    options = benchmark.start()
     config = replace(DemoConfig(), steps=options.steps, evaluate_every=options.steps)
     jobs = [(config, limits, rate, seed) for seed in options.seeds for rate in options.rates for limits in LIMITS]
     with ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn")) as pool:
@@ -61,28 +55,20 @@ def main() -> None:
     for heading in ("learning rate", *LIMITS):
         table.add_column(heading, justify="right")
     for rate in options.rates:
-        found = {each: [run.accuracy for run in trained if (run.limits, run.rate) == (each, rate)] for each in LIMITS}
-        table.add_row(f"{rate:g}", *(mean_and_deviation(values) for values in found.values()))
-        metrics |= {f"{name(each)}_{rate:g}": round(fmean(values), 2) for each, values in found.items()}
+        values = {each: [run.accuracy for run in trained if (run.limits, run.rate) == (each, rate)] for each in LIMITS}
+        table.add_row(f"{rate:g}", *map(mean_and_deviation, values.values()))
+        for limits, accuracies in values.items():
+            name = limits.replace(" μ", "").replace(" ", "_")
+            metrics[f"{name}_{rate:g}"] = round(fmean(accuracies), 2)
     Console().print(table)
-    if options.out:
-        command = f"python benchmarks/limits.py --rates {' '.join(map(str, options.rates))}"
-        command += f" --seeds {' '.join(map(str, options.seeds))} --steps {options.steps}"
-        record = provenance(
-            "limits-kinship",
-            command,
-            started,
-            seed=options.seeds[0],
-            encoder=encoder_identity("minilm"),
-            data_hash=data_hash(data()),
-        )
-        rows = [asdict(each) for each in trained]
-        write_json(options.out, {**record, "config": asdict(config), "metrics": metrics, "rows": rows})
-        print(f"result: {options.out}")
-
-
-def name(limits: str) -> str:
-    return limits.replace(" μ", "").replace(" ", "_")
+    benchmark.finish(
+        "limits-kinship",
+        metrics,
+        seed=options.seeds[0],
+        data_hash=data_hash(data()),
+        config=asdict(config),
+        rows=[asdict(run) for run in trained],
+    )
 
 
 @cache

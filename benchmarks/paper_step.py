@@ -8,27 +8,21 @@ time is the mean over the epoch; `--shapes N` takes the N most frequent shapes o
 the peak of memory. To try it on a CPU: `--encoder minilm --layers 2 --steps 2 --batch-size 2 --shapes 2`.
 """
 
-import argparse
-import shlex
-import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import cycle, islice
 from pathlib import Path
 
 import numpy as np
 import torch
-from torch import Tensor
+from measure import Benchmark, best_device, show
+from stability import Steps, engine_steps
 from transformers import RobertaConfig, RobertaModel
 
-from dtfixup.encoders import Encoder, encoder_identity, load_encoder
-from dtfixup.files import write_json
+from dtfixup.encoders import Encoder, load_encoder
 from dtfixup.fixup import FixupReport
 from dtfixup.fixup.calls import evaluation_mode
-from dtfixup.fixup.monitor import watch
-from dtfixup.provenance import begin, provenance
 from dtfixup.sql.model.config import paper
 from dtfixup.sql.model.prepared import open_prepared
 from dtfixup.sql.model.shapes import Shape
@@ -38,8 +32,6 @@ from dtfixup.training.plan import PlannedBatch
 from dtfixup.training.precision import autocast, float32_products
 from dtfixup.training.result import peak_gib
 from dtfixup.training.seeds import stream_seed
-from dtfixup.training.steps import EagerSteps, GraphSteps, StepLog
-from dtfixup.training.update import Updater
 
 ROBERTA_LARGE = "roberta-large"
 MINILM = "minilm"
@@ -47,31 +39,19 @@ WARM_UP = 3
 """Steps of each shape before the clock starts; the first captures its graph."""
 
 
-@dataclass(frozen=True)
-class Timed:
-    """What was measured on the batches of one shape."""
-
-    shape: Shape
-    share: float
-    """Of the batches of an epoch."""
-    step_ms: float
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--data", type=Path, required=True, help="prepared dataset")
-    parser.add_argument("--encoder", choices=(ROBERTA_LARGE, MINILM), default=ROBERTA_LARGE)
-    parser.add_argument("--minilm", default=MINILM, help="MiniLM's folder, where the package is not installed")
-    parser.add_argument("--layers", type=int, default=paper().model.layers)
-    parser.add_argument("--batch-size", type=int, default=paper().training.batch_size)
-    parser.add_argument("--steps", type=int, default=20, help="timed steps of each shape")
-    parser.add_argument("--shapes", type=int, help="only so many shapes, the most frequent ones")
-    parser.add_argument("--measured", type=int, default=256, help="training examples that mu is measured on")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--out", type=Path, help="result file")
-    options = parser.parse_args()
-    started = begin()
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    benchmark = Benchmark(__doc__)
+    benchmark.option("--data", type=Path, required=True, help="prepared dataset")
+    benchmark.option("--encoder", choices=(ROBERTA_LARGE, MINILM), default=ROBERTA_LARGE)
+    benchmark.option("--minilm", type=Path, default=Path(MINILM), help="its folder, where the package is not installed")
+    benchmark.option("--layers", type=int, default=paper().model.layers)
+    benchmark.option("--batch-size", type=int, default=paper().training.batch_size)
+    benchmark.option("--steps", type=int, default=20, help="timed steps of each shape")
+    benchmark.option("--shapes", type=int, help="only so many shapes, the most frequent ones")
+    benchmark.option("--measured", type=int, default=256, help="training examples that mu is measured on")
+    benchmark.option("--seed", type=int, default=1)
+    options = benchmark.start()
+    device = best_device()
     config = changed(
         paper(),
         {
@@ -89,36 +69,23 @@ def main() -> None:
         report = initialise(task, options.measured)
         print(f"input norm mu = {report.input_norm:.2f}, over about {options.measured} training examples")
         metrics = {"parameters": parameters, **measure(task, report, options.steps, options.shapes)}
-    for name, value in metrics.items():
-        print(f"  {name:16}{value:14,.2f}")
-    if options.out:
-        data_hash = prepared.index["data_hash"]
-        record = provenance(
-            "paper-step",
-            command(),
-            started,
-            seed=options.seed,
-            encoder=encoder_identity(options.minilm),
-            data_hash=data_hash,
-        )
-        if options.encoder == ROBERTA_LARGE:  # made here, so there is no file of weights to name
-            record |= {"encoder": f"{ROBERTA_LARGE}, random weights", "encoder_sha256": ""}
-        record |= {"dtype": str(config.training.precision), "config": to_json(config), "metrics": metrics}
-        print(f"result: {write_json(options.out, record)}")
+    show(metrics)
+    fields = {"dtype": str(config.training.precision), "config": to_json(config)}
+    if options.encoder == ROBERTA_LARGE:  # made here, so there is no file of weights to name
+        fields |= {"encoder": f"{ROBERTA_LARGE}, random weights", "encoder_sha256": ""}
+    benchmark.finish(
+        "paper-step",
+        metrics,
+        seed=options.seed,
+        encoder=options.minilm,
+        data_hash=prepared.index["data_hash"],
+        **fields,
+    )
 
 
-def command() -> str:
-    """How this was called, without folders of this machine."""
-    words = list(sys.argv[1:])
-    for place, word in enumerate(words[:-1]):
-        if word in ("--data", "--minilm", "--out"):
-            words[place + 1] = "FILE" if word == "--out" else "DIR"
-    return shlex.join(["python", "benchmarks/paper_step.py", *words])
-
-
-def encoder_named(name: str, place: str) -> Encoder:
+def encoder_named(name: str, folder: Path) -> Encoder:
     """MiniLM, or RoBERTa-large with random weights; its tokenizer is not used, and is MiniLM's."""
-    minilm = load_encoder(place)
+    minilm = load_encoder(folder)
     if name == MINILM:
         return minilm
     config = RobertaConfig(
@@ -151,30 +118,21 @@ def measure(task: SqlTask, report: FixupReport, steps: int, shapes: int | None) 
     training, device = task.config.training, task.corpus.device
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
-    updater = Updater(task.parameter_groups(), training.update)
-    updater.set_rate(1.0)
     planned = task.batches(0, np.random.default_rng(stream_seed(training.seed, "data")))
     frequent = Counter(batch.shape for batch in planned).most_common(shapes)
-
-    def loss_sum(example_B: Tensor, shape: Shape) -> Tensor:
-        with autocast(training.precision, device):
-            return task.loss_sum(example_B, shape)
-
-    log = StepLog(len(frequent) * (WARM_UP + steps), device)
-    task.model.train()
     fixed = next(batch for batch in planned if batch.shape == frequent[0][0])
     before = mean_loss(task, fixed)
-    timed = []
-    with watch(task.stack, report, every=training.log_every).to(device) as monitor:
-        eager = EagerSteps(loss_sum, updater, log, monitor)
-        run = GraphSteps(eager) if device.type == "cuda" else eager
+    times = []
+    with engine_steps(task, report, len(frequent) * (WARM_UP + steps)) as (run, updater, log):
+        updater.set_rate(1.0)
         for shape, count in frequent:
-            batches = [batch for batch in planned if batch.shape == shape]
-            timed.append(Timed(shape, count / len(planned), timed_ms(run, batches, steps, device)))
-            print(f"  {timed[-1].step_ms:8.2f} ms a step: {timed[-1].share:4.0%} of an epoch's batches, {shape}")
-    covered = sum(each.share for each in timed)
+            step_ms = timed_ms(run, [batch for batch in planned if batch.shape == shape], steps, device)
+            share = count / len(planned)
+            print(f"  {step_ms:8.2f} ms a step: {share:4.0%} of an epoch's batches, {shape}")
+            times.append((share, step_ms))
+    covered = sum(share for share, _ in times)
     return {
-        "step_ms": round(sum(each.share * each.step_ms for each in timed) / covered, 2),
+        "step_ms": round(sum(share * step_ms for share, step_ms in times) / covered, 2),
         "covered_share": round(100 * covered, 1),
         "peak_gib": round(peak_gib(device), 2),
         "loss_before": round(before, 3),
@@ -184,9 +142,7 @@ def measure(task: SqlTask, report: FixupReport, steps: int, shapes: int | None) 
     }
 
 
-def timed_ms(
-    run: GraphSteps[Shape] | EagerSteps[Shape], batches: Sequence[PlannedBatch[Shape]], steps: int, device: torch.device
-) -> float:
+def timed_ms(run: Steps, batches: Sequence[PlannedBatch[Shape]], steps: int, device: torch.device) -> float:
     """Milliseconds of one step, whatever the host does for it included."""
     started = 0.0
     for number, batch in enumerate(islice(cycle(batches), WARM_UP + steps)):

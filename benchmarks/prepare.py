@@ -3,17 +3,15 @@
 `python benchmarks/prepare.py [--data DIR] [--json FILE]`; without a folder, DTFIXUP_DATA's Spider or the sample data.
 """
 
-import argparse
-import json
 import os
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
 from linking import default_data
+from measure import Benchmark, timed
 
 from dtfixup.encoders import load_tokenizer
 from dtfixup.errors import SqlError
@@ -30,10 +28,9 @@ from dtfixup.sql.preparation.prepare import prepare
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--data", type=Path, default=default_data())
-    parser.add_argument("--json", type=Path)
-    options = parser.parse_args()
+    benchmark = Benchmark(__doc__)
+    benchmark.option("--data", type=Path, default=default_data())
+    options = benchmark.start()
     load_tokenizer()  # its import is not what is measured
     with tempfile.TemporaryDirectory() as folder:
         os.environ["DTFIXUP_CACHE"] = folder  # no content index from an earlier run
@@ -49,38 +46,29 @@ def main() -> None:
     for stage, seconds in sorted(stages.items(), key=lambda item: -item[1]):
         print(f"  {stage:24}{seconds:7.1f} s{100 * seconds / alone:6.1f} %")
     print(f"one process / in parallel: {alone / whole:.2f}")
-    if options.json:
-        numbers = {"seconds": whole, "peak_gib": peak, "mib": size / 2**20, "stages": stages}
-        options.json.write_text(json.dumps(numbers, indent=1))
+    benchmark.finish("sql-prepare", {"seconds": whole, "peak_gib": peak, "mib": size / 2**20}, stages=stages)
 
 
 def by_stage(data: Path) -> dict[str, float]:
-    """Seconds of each stage over every example, in this process."""
+    """Processor seconds of each stage over every example, in this process."""
     seconds: defaultdict[str, float] = defaultdict(float)
-
-    @contextmanager
-    def timed(stage: str) -> Iterator[None]:
-        started = time.perf_counter()
-        yield
-        seconds[stage] += time.perf_counter() - started
-
     dataset = open_dataset(data)
     databases = {}
     for example in [*dataset.split("train"), *dataset.split("dev")]:
         schema = dataset.schemas[example.database]
         if example.database not in databases:
-            with timed("content of databases"):
+            with timed(seconds, "content of databases"):
                 content = open_content(schema, dataset.database_file(example.database), use_cache=False)
-            with timed("schemas and relations"):
+            with timed(seconds, "schemas and relations"):
                 databases[example.database] = (describe_database(schema, content), SqlReader(schema))
         inputs, reader = databases[example.database]
-        with timed("words and lemmas"):
+        with timed(seconds, "words and lemmas"):
             words = split_words(example.question)
-        with timed("links"):
+        with timed(seconds, "links"):
             links = link(words, schema, inputs.content)
-        with timed("candidates"):
+        with timed(seconds, "candidates"):
             candidates(words, example.question, schema, inputs.content, links)
-        with timed("SQL to actions"), suppress(SqlError):
+        with timed(seconds, "SQL to actions"), suppress(SqlError):
             steps_of(reader.read(example.query))
     return dict(seconds)
 

@@ -2,7 +2,7 @@
 
 `python benchmarks/reading_answer.py [--model DIR] [--questions N] [--json FILE]`. Without a model, one of the `minilm`
 preset with fresh weights, which takes as long as a trained one. The questions are made up here, as long as
-ReClor's. Each is answered in four ways in turn, so that whatever else the machine does falls on all alike:
+ReClor's. Each is answered in four ways in turn, so that other load on the machine affects all alike:
 
 - `whole`: the last layer for every token, lengths padded to a multiple of 8;
 - `whole, unpadded`: the same without that padding;
@@ -10,7 +10,6 @@ ReClor's. Each is answered in four ways in turn, so that whatever else the machi
 - `answer`: the same as it is used, in bf16 if the CPU has instructions for it.
 """
 
-import argparse
 import random
 import time
 from collections.abc import Callable, Sequence
@@ -19,11 +18,10 @@ from statistics import median
 
 import numpy as np
 import torch
+from measure import Benchmark, percentiles
 
 from dtfixup import dt_fixup_, initialise_free_
-from dtfixup.encoders import encoder_identity, load_encoder
-from dtfixup.files import write_json
-from dtfixup.provenance import begin, provenance
+from dtfixup.encoders import load_encoder
 from dtfixup.reading.answers import Reader
 from dtfixup.reading.examples import ReadingExample
 from dtfixup.reading.model import ReadingModel
@@ -86,12 +84,10 @@ def furthest(one: Sequence[Sequence[float]], other: Sequence[Sequence[float]]) -
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--model", type=Path)
-    parser.add_argument("--questions", type=int, default=60)
-    parser.add_argument("--json", type=Path)
-    options = parser.parse_args()
-    started = begin()
+    benchmark = Benchmark(__doc__)
+    benchmark.option("--model", type=Path)
+    benchmark.option("--questions", type=int, default=60)
+    options = benchmark.start()
     reader = Reader(fresh_model()) if options.model is None else Reader.load(options.model)
     model, exact = reader.model, Reader(reader.model, "fp32")
     ways: dict[str, Callable[[ReadingExample], object]] = {
@@ -104,12 +100,12 @@ def main() -> None:
     warm_up = asked[:3]
     before = [whole(model, example, padded=True) for example in warm_up]
     differences = [furthest(before, each.answer_all(warm_up)) for each in (exact, reader)]
-    milliseconds: dict[str, list[float]] = {name: [] for name in ways}
+    seconds: dict[str, list[float]] = {name: [] for name in ways}
     for example in asked:
         for name, answer in ways.items():
-            before_this = time.perf_counter()
+            started = time.perf_counter()
             answer(example)
-            milliseconds[name].append(1000 * (time.perf_counter() - before_this))
+            seconds[name].append(time.perf_counter() - started)
     tokens = tokenise(asked, model.encoder.tokenizer, max_tokens=model.config.max_tokens)
     print(
         f"{len(asked)} questions, {tokens.length_N.mean():.0f} tokens an option, {model.config.layers} new layers, "
@@ -117,23 +113,20 @@ def main() -> None:
     )
     print(f"  probabilities differ from the whole's by {differences[0]:.1g} in fp32, as used by {differences[1]:.1g}")
     metrics: dict[str, float] = {}
-    for name, taken in milliseconds.items():
+    for name, taken in seconds.items():
         key = name.replace(", ", "_")
-        metrics[f"{key}_p50_ms"] = round(median(taken), 1)
-        metrics[f"{key}_p95_ms"] = round(sorted(taken)[int(0.95 * (len(taken) - 1))], 1)
-        pairs = zip(taken, milliseconds["whole"], strict=True)
-        metrics[f"{key}_ratio"] = round(median(one / before for one, before in pairs), 3)
-        print(f"  {name:18} p50 {metrics[f'{key}_p50_ms']:6.1f} ms  p95 {metrics[f'{key}_p95_ms']:6.1f} ms  "
-              f"{metrics[f'{key}_ratio']:.2f} x whole")  # fmt: skip
-    if options.json:
-        command = f"python benchmarks/reading_answer.py --questions {options.questions}"
-        command += f" --model {options.model.name}" if options.model else ""
-        data_hash = "questions made up by the benchmark"
-        identity = encoder_identity("minilm")
-        record = provenance("reading-answer", command, started, seed=0, encoder=identity, data_hash=data_hash)
-        config = {"layers": model.config.layers, "questions": len(asked), "threads": torch.get_num_threads()}
-        record |= {"dtype": reader.precision.value, "config": config, "metrics": metrics}
-        write_json(options.json, record)
+        times = percentiles(taken, key + "_p{}_ms")
+        ratio = median(one / before for one, before in zip(taken, seconds["whole"], strict=True))
+        metrics |= {metric: round(value, 1) for metric, value in times.items()} | {f"{key}_ratio": round(ratio, 3)}
+        p50, p95 = times.values()
+        print(f"  {name:18} p50 {p50:6.1f} ms  p95 {p95:6.1f} ms  {ratio:.2f} x whole")
+    benchmark.finish(
+        "reading-answer",
+        metrics,
+        data_hash="questions made up by the benchmark",
+        dtype=reader.precision.value,
+        config={"layers": model.config.layers, "questions": len(asked), "threads": torch.get_num_threads()},
+    )
 
 
 if __name__ == "__main__":

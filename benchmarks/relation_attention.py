@@ -7,25 +7,21 @@ with smaller sizes unless told otherwise. All forms get the same input, mask and
 PyTorch's own fused attention. Legend: B batch, L length, D width.
 """
 
-import argparse
 import gc
-import shlex
 import statistics
-import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 
 import torch
+from measure import Benchmark, best_device
 from rich.console import Console
 from rich.table import Table
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
 from dtfixup import dt_fixup_
-from dtfixup.files import write_json
-from dtfixup.provenance import begin, commit, hardware
+from dtfixup.provenance import hardware
 from dtfixup.training.casting import call_cast, cast_names
 from dtfixup.transformer import Attention, Kernel, StackConfig, TransformerStack
 
@@ -51,19 +47,8 @@ ON_A_GPU = Sizes(layers=24, batch=16, lengths=(100, 256, 512), repeats=20)
 ON_A_CPU = Sizes(layers=2, batch=4, lengths=(32, 64), repeats=5)
 
 
-@dataclass(frozen=True)
-class Figures:
-    """The median of one form at one length; what does not apply is None."""
-
-    form: str
-    length: int
-    eager_ms: float
-    graph_ms: float | None
-    peak_gib: float | None
-
-    @property
-    def ms(self) -> float:
-        return self.eager_ms if self.graph_ms is None else self.graph_ms
+Numbers = dict[str, float]
+"""Medians of one form at one length: `ms` is the graph's time where there is one."""
 
 
 class VanillaSdpa(Attention):
@@ -113,8 +98,8 @@ def forward_and_backward(form: str, length: int, sizes: Sizes, device: torch.dev
     return run
 
 
-def measure_on_cpu(forms: Sequence[str], length: int, sizes: Sizes) -> list[Figures]:
-    """The forms take turns, so that what else this machine does meets all of them."""
+def measure_on_cpu(forms: Sequence[str], length: int, sizes: Sizes) -> dict[str, Numbers]:
+    """The forms take turns, so that other load on the machine affects all alike."""
     runs = {form: forward_and_backward(form, length, sizes, torch.device("cpu")) for form in forms}
     times: dict[str, list[float]] = {form: [] for form in forms}
     for _ in range(1 + sizes.repeats):
@@ -122,10 +107,11 @@ def measure_on_cpu(forms: Sequence[str], length: int, sizes: Sizes) -> list[Figu
             started = time.perf_counter()
             run()
             times[form].append(1000 * (time.perf_counter() - started))
-    return [Figures(form, length, statistics.median(times[form][1:]), None, None) for form in forms]
+    medians = {form: statistics.median(taken[1:]) for form, taken in times.items()}
+    return {form: {"eager_ms": taken, "ms": taken} for form, taken in medians.items()}
 
 
-def measure_on_gpu(form: str, length: int, sizes: Sizes, device: torch.device) -> Figures:
+def measure_on_gpu(form: str, length: int, sizes: Sizes, device: torch.device) -> Numbers:
     """Time of the eager run and of its graph, memory of the eager run."""
     gc.collect()
     torch.cuda.empty_cache()
@@ -139,7 +125,7 @@ def measure_on_gpu(form: str, length: int, sizes: Sizes, device: torch.device) -
         gradients = run()
     graph_ms = median_ms(graph.replay, sizes.repeats)
     del gradients  # what the graph writes lives as long as it runs
-    return Figures(form, length, eager_ms, graph_ms, peak_gib)
+    return {"eager_ms": eager_ms, "ms": graph_ms, "peak_gib": peak_gib}
 
 
 def median_ms(run: Callable[[], object], repeats: int) -> float:
@@ -154,87 +140,61 @@ def median_ms(run: Callable[[], object], repeats: int) -> float:
     return statistics.median(float(start.elapsed_time(end)) for start, end in events)
 
 
-def measure_all(sizes: Sizes, forms: Sequence[str], device: torch.device, console: Console) -> list[Figures]:
-    found = []
+def measure_all(
+    sizes: Sizes, forms: Sequence[str], ours: str, device: torch.device, console: Console
+) -> dict[tuple[str, int], Numbers]:
+    """The numbers of every form at every length, with its time over that of ours."""
+    measured: dict[tuple[str, int], Numbers] = {}
     for length in sizes.lengths:
         if device.type == "cpu":
-            found += measure_on_cpu(forms, length, sizes)
+            measured |= {(form, length): row for form, row in measure_on_cpu(forms, length, sizes).items()}
             continue
         for form in forms:
             try:
-                found.append(measure_on_gpu(form, length, sizes, device))
+                measured[form, length] = measure_on_gpu(form, length, sizes, device)
             except torch.OutOfMemoryError:
                 console.print(f"n = {length}: {TITLES[form]} is left out, the memory of this GPU does not suffice")
-    return found
+    for (_, length), row in measured.items():
+        if (ours, length) in measured:
+            row[f"over_{ours}"] = row["ms"] / measured[ours, length]["ms"]
+    return measured
 
 
-def table_of(found: Sequence[Figures], sizes: Sizes, ours: str) -> Table:
+def table_of(measured: Mapping[tuple[str, int], Numbers], sizes: Sizes, ours: str) -> Table:
     title = f"forward + backward, {sizes.layers} layers, d {sizes.dim}, {sizes.heads} heads, B = {sizes.batch}"
     table = Table(title=title, caption=hardware())
-    for heading in ("n", "form", "eager ms", "graph ms", "peak GiB", f"time over {TITLES[ours]}"):
+    columns = {"eager_ms": "eager ms", "ms": "ms", "peak_gib": "peak GiB", f"over_{ours}": f"time over {TITLES[ours]}"}
+    for heading in ("n", "form", *columns.values()):
         table.add_column(heading, justify="left" if heading == "form" else "right")
-    base = {figures.length: figures.ms for figures in found if figures.form == ours}
-    for figures in found:
-        graph = "" if figures.graph_ms is None else f"{figures.graph_ms:.2f}"
-        peak = "" if figures.peak_gib is None else f"{figures.peak_gib:.2f}"
-        ratio = f"{figures.ms / base[figures.length]:.2f}" if figures.length in base else ""
-        table.add_row(str(figures.length), TITLES[figures.form], f"{figures.eager_ms:.2f}", graph, peak, ratio)
+    for (form, length), row in measured.items():
+        table.add_row(str(length), TITLES[form], *(f"{row[name]:.2f}" if name in row else "" for name in columns))
     return table
 
 
-def metrics_of(found: Sequence[Figures], ours: str) -> dict[str, float]:
-    """A flat map of numbers: `fused_n100_ms` is the graph's time where there is one."""
-    base = {figures.length: figures.ms for figures in found if figures.form == ours}
-    metrics = {}
-    for figures in found:
-        name = f"{figures.form}_n{figures.length}"
-        metrics[f"{name}_ms"] = figures.ms
-        metrics[f"{name}_eager_ms"] = figures.eager_ms
-        if figures.peak_gib is not None:
-            metrics[f"{name}_peak_gib"] = figures.peak_gib
-        if figures.length in base:
-            metrics[f"{name}_over_{ours}"] = figures.ms / base[figures.length]
-    return {name: round(number, 4) for name, number in metrics.items()}
-
-
-def options_or(sizes: Sizes) -> tuple[Sizes, Path | None]:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--layers", type=int, default=sizes.layers)
-    parser.add_argument("--batch", type=int, default=sizes.batch)
-    parser.add_argument("--lengths", type=int, nargs="+", default=sizes.lengths)
-    parser.add_argument("--repeats", type=int, default=sizes.repeats)
-    parser.add_argument("--relations", type=int, default=sizes.relations)
-    parser.add_argument("--json", type=Path, help="write the figures to this file")
-    options = vars(parser.parse_args())
-    path = options.pop("json")
-    return Sizes(**options | {"lengths": tuple(options["lengths"])}), path
-
-
 def main() -> None:
-    started = begin()
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    device = best_device()
     on_gpu = device.type == "cuda"
-    sizes, path = options_or(ON_A_GPU if on_gpu else ON_A_CPU)
+    usual = ON_A_GPU if on_gpu else ON_A_CPU
+    benchmark = Benchmark(__doc__)
+    benchmark.option("--layers", type=int, default=usual.layers)
+    benchmark.option("--batch", type=int, default=usual.batch)
+    benchmark.option("--lengths", type=int, nargs="+", default=usual.lengths)
+    benchmark.option("--repeats", type=int, default=usual.repeats)
+    benchmark.option("--relations", type=int, default=usual.relations)
+    options = benchmark.start()
+    sizes = Sizes(options.layers, options.batch, tuple(options.lengths), options.repeats, relations=options.relations)
     ours = "fused" if on_gpu else "tables"
     forms = [form for form in TITLES if on_gpu or form != "fused"]
     console = Console()
-    found = measure_all(sizes, forms, device, console)
-    console.print(table_of(found, sizes, ours))
-    if path is not None:
-        report = {
-            "name": "relation-attention",
-            "command": shlex.join("FILE" if word == str(path) else word for word in ["python", *sys.argv]),
-            "commit": commit(),
-            "seed": SEED,
-            "config": asdict(sizes),
-            "encoder": "",
-            "data_hash": "",
-            "dtype": "bfloat16" if on_gpu else "float32",
-            "hardware": hardware(),
-            "wall_seconds": round(time.monotonic() - started, 1),
-            "metrics": metrics_of(found, ours),
-        }
-        write_json(path, report)
+    measured = measure_all(sizes, forms, ours, device, console)
+    console.print(table_of(measured, sizes, ours))
+    dtype = "bfloat16" if on_gpu else "float32"
+    metrics = {
+        f"{form}_n{length}_{name}": round(number, 4)
+        for (form, length), row in measured.items()
+        for name, number in row.items()
+    }
+    benchmark.finish("relation-attention", metrics, seed=SEED, encoder=None, config=asdict(sizes), dtype=dtype)
 
 
 if __name__ == "__main__":

@@ -1,14 +1,12 @@
 """Many visitors at once: errors, latency and memory of a server process under load.
 
-`python benchmarks/serve_load.py [--model PATH] [--seconds N] [--clients N] [--workers N] [--json FILE]`: starts
-`dtfixup serve` on a free port, and lets clients ask bundled questions over all sample databases for so long, each with
-one request under way; every fourth answer's query is run too. The shipped model if none is given. Memory is the
-resident set of the server, without the processes that run its queries, at the end of each minute; the first minute, in
-which databases are opened, is left out of the change. A request that is refused because too many wait counts as an
-error.
+`python benchmarks/serve_load.py [--model PATH] [--seconds N] [--clients N] [--workers N] [--json FILE]` starts
+`dtfixup serve` on a free port. Each client asks bundled questions over all sample databases, one request at a time, and
+runs the query of every fourth answer. Without `--model`, the shipped model answers. Memory is the server's resident
+set at the end of each minute, without the processes that run its queries; the first minute, in which databases are
+opened, is left out of the change. A request that is refused because the queue is full counts as an error.
 """
 
-import argparse
 import itertools
 import json
 import re
@@ -21,12 +19,10 @@ import urllib.request
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
-from statistics import median
 from typing import Any
 
-from dtfixup.encoders import encoder_identity
-from dtfixup.files import write_json
-from dtfixup.provenance import begin, provenance
+from measure import Benchmark, percentiles, show
+
 from dtfixup.sql.database.dataset import open_dataset
 from dtfixup.sql.database.sample import sample_folder
 
@@ -50,31 +46,23 @@ class Tally:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--model", type=Path)
-    parser.add_argument("--seconds", type=float, default=300.0)
-    parser.add_argument("--clients", type=int, default=8)
-    parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--json", type=Path)
-    options = parser.parse_args()
-    started = begin()
+    benchmark = Benchmark(__doc__)
+    benchmark.option("--model", type=Path)
+    benchmark.option("--seconds", type=float, default=300.0)
+    benchmark.option("--clients", type=int, default=8)
+    benchmark.option("--workers", type=int, default=2)
+    options = benchmark.start()
     server, url = start(options.model, options.workers)
     try:
         tally, memory = load(server.pid, url, options.clients, options.seconds)
-        metrics = figures(tally, memory, options)
+        metrics = {"clients": options.clients, "seconds": options.seconds, **metrics_of(tally, memory)}
     finally:
         server.terminate()
         server.wait(timeout=60)
-    for name, value in metrics.items():
-        print(f"  {name:32}{value}")
+    show(metrics)
     for message, count in tally.errors.most_common(10):
         print(f"  {count} × {message}")
-    if options.json is not None:
-        command = f"python benchmarks/serve_load.py --seconds {options.seconds:g} --clients {options.clients}"
-        command += " --model FILE" if options.model else ""
-        command += f" --workers {options.workers}"
-        record = provenance("serve-load", command, started, seed=0, encoder=encoder_identity("minilm"))
-        write_json(options.json, {**record, "metrics": metrics, "memory_mib": memory, "errors": dict(tally.errors)})
+    benchmark.finish("serve-load", metrics, memory_mib=memory, errors=dict(tally.errors))
     sys.exit(1 if tally.errors else 0)
 
 
@@ -91,7 +79,7 @@ def start(model: Path | None, workers: int) -> tuple["subprocess.Popen[str]", st
 
 
 def load(pid: int, url: str, clients: int, seconds: float) -> tuple[Tally, list[float]]:
-    """Let the clients loose; the memory is in MiB, minute by minute."""
+    """Run the clients; the memory is in MiB, minute by minute."""
     tally, end = Tally(), time.monotonic() + seconds
     dataset = open_dataset(sample_folder())
     questions = [*dataset.split("dev"), *dataset.split("train")]
@@ -115,12 +103,12 @@ def visit(url: str, questions: list[Any], tally: Tally, end: float, client: int)
         if time.monotonic() >= end:
             return
         body = {"database": example.database, "question": example.question}
-        answer = say(f"{url}api/v1/ask", body, "ask", tally)
+        answer = post(f"{url}api/v1/ask", body, "ask", tally)
         if number % RUN_EVERY == 0 and answer.get("sql"):
-            say(f"{url}api/v1/run", {"database": example.database, "sql": answer["sql"]}, "run", tally)
+            post(f"{url}api/v1/run", {"database": example.database, "sql": answer["sql"]}, "run", tally)
 
 
-def say(url: str, body: dict[str, Any], kind: str, tally: Tally) -> dict[str, Any]:
+def post(url: str, body: dict[str, Any], kind: str, tally: Tally) -> dict[str, Any]:
     request = urllib.request.Request(url, json.dumps(body).encode(), {"Content-Type": "application/json"})
     begin, error = time.perf_counter(), None
     answer: dict[str, Any] = {}
@@ -142,20 +130,18 @@ def resident(pid: int) -> float:
     return int(match[1]) / 1024 if match else 0.0
 
 
-def figures(tally: Tally, memory: list[float], options: argparse.Namespace) -> dict[str, float]:
-    found: dict[str, float] = {"clients": options.clients, "seconds": options.seconds}
+def metrics_of(tally: Tally, memory: list[float]) -> dict[str, float]:
+    metrics: dict[str, float] = {}
     for kind, seconds in tally.seconds.items():
-        ordered = sorted(seconds)
-        found[f"{kind}_requests"] = len(ordered)
-        if ordered:
-            found[f"{kind}_p50_ms"] = round(1000 * median(ordered), 1)
-            found[f"{kind}_p95_ms"] = round(1000 * ordered[int(0.95 * (len(ordered) - 1))], 1)
-    found["errors"] = sum(tally.errors.values())
+        metrics[f"{kind}_requests"] = len(seconds)
+        times = percentiles(seconds, kind + "_p{}_ms") if seconds else {}
+        metrics |= {name: round(value, 1) for name, value in times.items()}
+    metrics["errors"] = sum(tally.errors.values())
     later = memory[2:] if len(memory) > 2 else memory[1:]  # from the end of the first minute on
     base = memory[1] if len(memory) > 1 else memory[0]
-    found["memory_after_first_minute_mib"] = base
-    found["memory_change_percent"] = round(max((100 * (each / base - 1) for each in later), key=abs, default=0.0), 2)
-    return found
+    metrics["memory_after_first_minute_mib"] = base
+    metrics["memory_change_percent"] = round(max((100 * (each / base - 1) for each in later), key=abs, default=0.0), 2)
+    return metrics
 
 
 if __name__ == "__main__":

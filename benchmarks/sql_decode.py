@@ -6,20 +6,17 @@ model, one of the `minilm` preset with fresh weights, which takes longer than a 
 is part of `decode_seconds`, not of `search_seconds`.
 """
 
-import argparse
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from statistics import median
 
 import numpy as np
 import torch
+from measure import Benchmark, best_device, percentiles, show
 
 from dtfixup import dt_fixup_, initialise_free_
-from dtfixup.encoders import encoder_identity, load_encoder
-from dtfixup.files import write_json
-from dtfixup.provenance import begin, provenance
+from dtfixup.encoders import load_encoder
 from dtfixup.sql.model.batches import Corpus
 from dtfixup.sql.model.config import minilm
 from dtfixup.sql.model.decoding import decode
@@ -30,25 +27,25 @@ from dtfixup.sql.model.store import load_model
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--model", type=Path)
-    parser.add_argument("--data", type=Path)
-    parser.add_argument("--questions", type=int, default=40)
-    parser.add_argument("--whole", action="store_true")
-    parser.add_argument("--json", type=Path)
-    options = parser.parse_args()
-    began = begin()
-    device = "cuda" if torch.cuda.is_available() else "cpu"
+    benchmark = Benchmark(__doc__)
+    benchmark.option("--model", type=Path)
+    benchmark.option("--data", type=Path)
+    benchmark.option("--questions", type=int, default=40)
+    benchmark.option("--whole", action="store_true")
+    options = benchmark.start()
+    device = best_device()
     prepared = open_prepared(options.data) if options.data else prepared_sample()
-    model, encoder = fresh_model(device) if options.model is None else trained(options.model, device)
+    if options.model is None:
+        model, encoder = fresh_model().to(device), "minilm"
+    else:
+        trained = load_model(options.model, device)
+        model, encoder = trained.model, trained.encoder
     corpus = corpus_for(model, prepared, device)
     dev = np.asarray(prepared.split("dev"))
     chosen = dev[np.linspace(0, len(dev) - 1, min(options.questions, len(dev))).astype(int)]
     metrics: dict[str, float] = {}
     for beam in (1, 5):
-        seconds = sorted(one_by_one(model, corpus, chosen, beam))
-        metrics[f"beam{beam}_p50_ms"] = 1000 * median(seconds)
-        metrics[f"beam{beam}_p95_ms"] = 1000 * seconds[int(0.95 * (len(seconds) - 1))]
+        metrics |= percentiles(one_by_one(model, corpus, chosen, beam), f"beam{beam}_p{{}}_ms")
     started = time.perf_counter()
     search_all(model, corpus, chosen, beam=5)
     metrics["batch_ms_per_question"] = 1000 * (time.perf_counter() - started) / len(chosen)
@@ -56,46 +53,27 @@ def main() -> None:
     if options.whole:
         metrics |= whole_split(model, corpus, prepared, dev)
     print(f"{len(chosen)} questions on {device}, {torch.get_num_threads()} threads, {model.config.layers} layers")
-    for name, value in metrics.items():
-        print(f"  {name:24}{value:9.1f}")
-    if options.json:
-        command = "python benchmarks/sql_decode.py" + "".join(
-            f" --{name} {value}"
-            for name, value in (("model", "DIR"), ("data", "DIR"), ("questions", options.questions))
-            if getattr(options, name)
-        )
-        command += " --whole" if options.whole else ""
-        data_hash = prepared.index["data_hash"]
-        record = provenance(
-            "sql-decode", command, began, seed=0, encoder=encoder_identity(encoder), data_hash=data_hash
-        )
-        threads = {"threads": torch.get_num_threads(), "trained": options.model is not None, "whole": options.whole}
-        write_json(options.json, record | {"config": threads, "metrics": metrics})
+    show(metrics)
+    config = {"threads": torch.get_num_threads(), "trained": options.model is not None, "whole": options.whole}
+    data_hash = prepared.index["data_hash"]
+    benchmark.finish("sql-decode", metrics, encoder=encoder, data_hash=data_hash, config=config)
 
 
 def prepared_sample() -> Prepared:
     from dtfixup.sql.database.sample import sample_folder
-    from dtfixup.sql.preparation.prepare import (
-        prepare,  # a machine with a GPU gets its data prepared, and has no SQL parser
-    )
+    from dtfixup.sql.preparation.prepare import prepare  # a bare GPU box gets prepared data, and has no SQL parser
 
     folder = tempfile.mkdtemp()
     prepare(sample_folder(), folder, show_progress=False)
     return open_prepared(folder)
 
 
-def fresh_model(device: str) -> tuple[SqlSpModel, str]:
+def fresh_model() -> SqlSpModel:
     torch.manual_seed(0)
-    config = minilm()
-    model = SqlSpModel(config.model, load_encoder())
+    model = SqlSpModel(minilm().model, load_encoder())
     initialise_free_(model, stack=model.stack, loaded=[model.encoder])
     dt_fixup_(model.stack, 12.0)
-    return model.to(device).eval(), config.encoder
-
-
-def trained(path: Path, device: str) -> tuple[SqlSpModel, str]:
-    found = load_model(path, device)
-    return found.model, found.encoder
+    return model.eval()
 
 
 def whole_split(model: SqlSpModel, corpus: Corpus, prepared: Prepared, examples: np.ndarray) -> dict[str, float]:

@@ -3,19 +3,23 @@
     python benchmarks/stability.py --data PREPARED --out FILE.json [--plot FILE.png] [--steps N] [--rate R] [--bare]
                                    [--limit FACTOR]
 
-Every so many steps a fixed batch goes through the model as it stands, and these are noted: the longest stack input over
-mu; the residual stream, longest vector after any layer over longest input; the largest attention logit; the largest
-singular value of a head's query times key; what the stack makes of a gradient on its way down, its norm at the input
-over that at the output; the size of Adam's last step over the learning rate, for new layers and encoder; how far
-encoder and new layers have come from where they began, as a share of their norm; and of the steps since the last probe
-the highest gradient norm, how many were skipped, and the last loss. `--bare` clips nothing and skips nothing; `--limit`
-shortens vectors of the stream that are longer than so many mu.
+Every `--every` steps a fixed batch goes through the model, and these are recorded:
+
+- input norm: the longest stack input, over mu;
+- growth: the longest vector after any layer, over the longest input;
+- the largest attention logit, and the largest singular value of a head's query times key;
+- gain: the gradient's norm at the stack's input, over that at its output;
+- the size of Adam's last step over the learning rate, for new layers and encoder;
+- drift: how far encoder and new layers are from their start, as a share of their norm;
+- of the steps since the last probe: the highest gradient norm, how many were skipped, and the last loss.
+
+`--bare` clips nothing and skips nothing; `--limit` shortens vectors of the stream that are longer than so many mu.
 Several files drawn together: `python benchmarks/stability.py --draw A.json B.json --plot FILE.png`.
 Legend: B batch, L length, D width, H heads, Z width of a head, R relations.
 """
 
-import argparse
 import math
+from argparse import Namespace
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -25,15 +29,15 @@ from typing import Any
 import numpy as np
 import torch
 from gradient_gain import gain_of
+from measure import Benchmark, best_device
 from rich.progress import track
 from torch import Tensor, nn
 
-from dtfixup.encoders import encoder_identity, load_encoder
-from dtfixup.files import read_json, write_atomically, write_json
+from dtfixup.encoders import load_encoder
+from dtfixup.files import read_json, write_atomically
 from dtfixup.fixup import FixupReport
 from dtfixup.fixup.calls import evaluation_mode
 from dtfixup.fixup.monitor import watch
-from dtfixup.provenance import begin, provenance
 from dtfixup.sql.model.config import minilm
 from dtfixup.sql.model.prepared import open_prepared
 from dtfixup.sql.model.shapes import Shape
@@ -48,6 +52,7 @@ from dtfixup.training.update import Updater
 from dtfixup.transformer import RelationAttention
 from dtfixup.transformer.layer import TransformerLayer
 
+Steps = GraphSteps[Shape] | EagerSteps[Shape]
 UNGUARDED = 1e30
 PANELS = {
     "loss": "loss",
@@ -66,45 +71,46 @@ PANELS = {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, help="prepared dataset")
-    parser.add_argument("--out", type=Path, help="result file")
-    parser.add_argument("--plot", type=Path, help="PNG file")
-    parser.add_argument("--draw", type=Path, nargs="+", help="result files to draw, instead of training")
-    parser.add_argument("--encoder", default="minilm")
-    parser.add_argument("--layers", type=int, default=minilm().model.layers)
-    parser.add_argument("--batch-size", type=int, default=minilm().training.batch_size)
-    parser.add_argument("--rate", type=float, default=minilm().training.update.learning_rate)
-    parser.add_argument("--encoder-factor", type=float, default=minilm().encoder_factor)
-    parser.add_argument("--steps", type=int, default=6000, help="length of the whole schedule")
-    parser.add_argument("--every", type=int, default=100, help="steps between two probes")
-    parser.add_argument(
-        "--limit", type=float, default=minilm().model.stream_limit, help="of the stream, in mu; 0: none"
-    )
-    parser.add_argument("--bare", action="store_true", help="no clipping, no skipping")
-    parser.add_argument("--seed", type=int, default=1)
-    options = parser.parse_args()
-    if options.draw:
-        if options.plot is None:
-            parser.error("--draw needs --plot FILE.png")
-        print(f"picture: {draw([read_json(path) for path in options.draw], options.plot)}")
-        return
-    if options.data is None or options.out is None:
-        parser.error("--data and --out are needed")
-    started = begin()
+    preset = minilm()
+    benchmark = Benchmark(__doc__)
+    benchmark.option("--data", type=Path, help="prepared dataset")
+    benchmark.option("--plot", type=Path, help="PNG file")
+    benchmark.option("--draw", type=Path, nargs="+", help="result files to draw, instead of training")
+    benchmark.option("--encoder", type=Path, default=Path(preset.encoder))
+    benchmark.option("--layers", type=int, default=preset.model.layers)
+    benchmark.option("--batch-size", type=int, default=preset.training.batch_size)
+    benchmark.option("--rate", type=float, default=preset.training.update.learning_rate)
+    benchmark.option("--encoder-factor", type=float, default=preset.encoder_factor)
+    benchmark.option("--steps", type=int, default=6000, help="length of the whole schedule")
+    benchmark.option("--every", type=int, default=100, help="steps between two probes")
+    benchmark.option("--limit", type=float, default=preset.model.stream_limit, help="of the stream, in mu; 0: none")
+    benchmark.option("--bare", action="store_true", help="no clipping, no skipping")
+    benchmark.option("--seed", type=int, default=1)
+    options = benchmark.start()
+    if not options.draw:
+        if options.data is None or options.out is None:
+            benchmark.refuse("--data and --out are needed")
+        train(benchmark, options)
+    elif options.plot is None:
+        benchmark.refuse("--draw needs --plot FILE.png")
+    if options.plot:
+        print(f"picture: {draw([read_json(path) for path in options.draw or [options.out]], options.plot)}")
+
+
+def train(benchmark: Benchmark, options: Namespace) -> None:
+    """One training run, into the result file."""
     update = {"learning_rate": options.rate} | ({"clip": UNGUARDED, "spike": UNGUARDED} if options.bare else {})
     config = changed(
         minilm(),
         {
-            "encoder": options.encoder,
+            "encoder": str(options.encoder),
             "encoder_factor": options.encoder_factor,
             "synthetic": 0.0,
             "model": {"layers": options.layers, "stream_limit": options.limit},
             "training": {"batch_size": options.batch_size, "seed": options.seed, "update": update},
         },
     )
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    prepared = open_prepared(options.data)
+    device, prepared = best_device(), open_prepared(options.data)
     torch.manual_seed(stream_seed(options.seed, "model"))
     task = SqlTask(config, prepared, load_encoder(options.encoder), device)
     with float32_products(config.training.precision):
@@ -112,58 +118,48 @@ def main() -> None:
         assert report is not None  # there are new layers
         curve, ending = follow(task, report, options.steps, options.every)
     print(ending)
-    words = ["--data DIR", "--out FILE", *(["--bare"] if options.bare else [])]
-    words += [
-        f"--limit {options.limit:g}",
-        f"--rate {options.rate:g}",
-        f"--encoder-factor {options.encoder_factor:g}",
-        f"--steps {options.steps}",
-    ]
-    record = provenance(
+    benchmark.finish(
         "stability" + ("-bare" if options.bare else "") + (f"-limit{options.limit:g}" if options.limit else ""),
-        " ".join(["python benchmarks/stability.py", *words, f"--seed {options.seed}"]),
-        started,
+        {"steps": curve[-1]["step"]} | {f"highest_{name}": highest(curve, name) for name in PANELS},
         seed=options.seed,
-        encoder=encoder_identity(options.encoder),
+        encoder=options.encoder,
         data_hash=prepared.index["data_hash"],
+        dtype=str(config.training.precision),
+        config=to_json(config) | {"encoder": options.encoder.name},
+        ending=ending,
+        curve=curve,
     )
-    last = curve[-1]
-    record |= {
-        "dtype": str(config.training.precision),
-        "config": to_json(config) | {"encoder": Path(options.encoder).name},
-        "metrics": {"steps": last["step"]} | {f"highest_{name}": highest(curve, name) for name in PANELS},
-        "ending": ending,
-        "curve": curve,
-    }
-    print(f"result: {write_json(options.out, record)}")
-    if options.plot:
-        print(f"picture: {draw([record], options.plot)}")
 
 
 def highest(curve: Sequence[Mapping[str, float]], name: str) -> float:
-    """The highest number that is one."""
+    """The highest finite number."""
     return max((row[name] for row in curve if math.isfinite(row[name])), default=0.0)
 
 
-def follow(task: SqlTask, report: FixupReport, steps: int, every: int) -> tuple[list[dict[str, float]], str]:
-    """Train, and probe every so many steps; ends early where nothing finite is left."""
+@contextmanager
+def engine_steps(task: SqlTask, report: FixupReport, log_size: int) -> Iterator[tuple[Steps, Updater, StepLog]]:
+    """The engine's step on a batch, its update and its log; a CUDA graph on a GPU, with the stack watched."""
     training, device = task.config.training, task.corpus.device
 
     def loss_sum(example_B: Tensor, shape: Shape) -> Tensor:
         with autocast(training.precision, device):
             return task.loss_sum(example_B, shape)
 
-    updater = Updater(task.parameter_groups(), training.update)
-    log = StepLog(every, device)
-    planned = batches_of(task)
+    updater, log = Updater(task.parameter_groups(), training.update), StepLog(log_size, device)
     task.model.train()
-    curve: list[dict[str, float]] = []
     with watch(task.stack, report, every=training.log_every).to(device) as monitor:
         eager = EagerSteps(loss_sum, updater, log, monitor)
-        run = GraphSteps(eager) if device.type == "cuda" else eager
+        yield GraphSteps(eager) if device.type == "cuda" else eager, updater, log
+
+
+def follow(task: SqlTask, report: FixupReport, steps: int, every: int) -> tuple[list[dict[str, float]], str]:
+    """Train, and probe every `every` steps; stop once the loss is not finite."""
+    planned = batches_of(task)
+    curve: list[dict[str, float]] = []
+    with engine_steps(task, report, every) as (run, updater, log):
         probe = Probe(task, report, updater)
         for step in track(range(1, steps + 1), description="training"):
-            rate = anneal(step - 1, steps, power=training.power)
+            rate = anneal(step - 1, steps, power=task.config.training.power)
             updater.set_rate(rate)
             batch = next(planned)
             if step % every and step > 1:
@@ -213,10 +209,10 @@ class Probe:
 
     @torch.no_grad()
     def measure(self) -> dict[str, float]:
-        found: dict[str, float] = {"adam_step_encoder": 0.0, "drift_encoder": 0.0, **self.steps}
+        measured: dict[str, float] = {"adam_step_encoder": 0.0, "drift_encoder": 0.0, **self.steps}
         for name, parameters in self.parts.items():
             size = distance(self.first[name], [torch.zeros_like(each) for each in self.first[name]])
-            found[f"drift_{name}"] = distance(parameters, self.first[name]) / size
+            measured[f"drift_{name}"] = distance(parameters, self.first[name]) / size
         stream: list[float] = []
         logits: list[float] = []
         layers = [layer for layer in self.task.model.stack.layers if isinstance(layer, TransformerLayer)]
@@ -232,11 +228,13 @@ class Probe:
         finally:
             for hook in hooks:
                 hook.remove()
-        found["input_norm_over_mu"] = stream[0] / self.mu
-        found["growth"] = max(stream) / stream[0]
-        found["largest_logit"] = max(logits)
-        found["query_key"] = max(query_key_norm(layer.attention) for layer in layers)
-        return found | {"gain": gain_of(self.task, self.batch)}
+        return measured | {
+            "input_norm_over_mu": stream[0] / self.mu,
+            "growth": max(stream) / stream[0],
+            "largest_logit": max(logits),
+            "query_key": max(query_key_norm(layer.attention) for layer in layers),
+            "gain": gain_of(self.task, self.batch),
+        }
 
 
 def copies(parameters: Sequence[nn.Parameter] | Sequence[Tensor]) -> list[Tensor]:
@@ -264,7 +262,7 @@ def largest_logit(module: nn.Module, x_BLD: Tensor, keep_BL: Tensor, relation_BL
 
 
 def query_key_norm(module: nn.Module) -> float:
-    """The largest singular value, over heads, of the form that two vectors' logit is: query times key."""
+    """The largest singular value of query times key, over heads: a logit is this form of two vectors."""
     assert isinstance(module, RelationAttention)
     query_HZD, key_HZD = (
         weight.unflatten(0, (module.heads, -1)) for weight in (module.query.weight, module.key.weight)

@@ -1,7 +1,7 @@
-"""MiniLM in half precision, which is half the room, for a machine that every file has to be carried to.
+"""Store MiniLM in half precision, at half the size, for a machine without network.
 
 `python examples/halve_encoder.py FOLDER/minilm-fp16` writes the encoder that most files of `results/` name. Training
-begins with its weights in single precision again, and runs are known by the folder's name: as MiniLM's.
+converts its weights to single precision again. Runs are recognised by the folder's name as MiniLM's.
 """
 
 import argparse
@@ -15,14 +15,14 @@ from dtfixup.files import file_sha256, write_atomically
 
 NAME = "minilm-fp16"
 UNUSED = ("pooler.", "embeddings.position_ids")
-"""Begin the names of tensors that dtfixup does not read."""
+"""Prefixes of the tensors that dtfixup does not read."""
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("folder", type=Path, help=f"to write; it is called {NAME}")
+    parser.add_argument("folder", type=Path, help=f"folder to write, called {NAME}")
     folder = parser.parse_args().folder
     if folder.name != NAME:
-        parser.error(f"{folder}: runs are known by the folder's name, so call it {NAME}")
+        parser.error(f"{folder}: runs are recognised by the folder's name, so call it {NAME}")
     folder.mkdir(parents=True, exist_ok=True)
     source = minilm_path()
     for file in (*source.glob("*.json"), *source.glob("*.txt")):

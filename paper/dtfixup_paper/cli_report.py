@@ -39,16 +39,14 @@ def report(
 
     if budget not in set(Budget):
         raise ConfigError(f"there is no budget {budget!r}: choose one of {', '.join(Budget)}")
-    for option, given in (("agreement", agreement), ("beams", beams)):
-        if given is not None and not given.exists():
-            raise ConfigError(f"{given} is not there: give --{option} another path, or leave it out")
+    for option, path in (("agreement", agreement), ("beams", beams)):
+        if path is not None and not path.exists():
+            raise ConfigError(f"{path} does not exist: give --{option} another path, or leave it out")
     if agreement is None and budget == Budget.GPU and is_usual(encoder, Budget.GPU):
-        places = [folder / _AGREEMENT for folder in (Path(), results.absolute().parent)]
-        agreement = next((place for place in places if place.is_file()), None)
+        files = [folder / _AGREEMENT for folder in (Path(), results.absolute().parent)]
+        agreement = next((file for file in files if file.is_file()), None)
         if agreement is None:
             _console.print(f"no {_AGREEMENT} here or beside {results}: the page leaves it out", soft_wrap=True)
-    if budget == Budget.SMOKE:
-        encoder = encoder or ENCODER
     page, text = build_report(
         results,
         out,
@@ -56,7 +54,6 @@ def report(
         beams=results / "runs" if beams is None else beams,
         agreement=agreement,
         budget=Budget(budget),
-        encoder=encoder,
+        encoder=ENCODER if budget == Budget.SMOKE and encoder is None else encoder,
     )
-    _console.print(f"page: {page}", soft_wrap=True)
-    _console.print(f"Markdown: {text}", soft_wrap=True)
+    _console.print(f"page: {page}\nMarkdown: {text}", soft_wrap=True)

@@ -20,6 +20,15 @@ from dtfixup.sql.evaluation.failures import Failure
 Content = Mapping[str, Any]
 _LEVELS = (*(level.value for level in Hardness), "")
 _WIDTH = 120
+_USE = """\
+## Intended use
+
+Questions in English over one relational database, asked by someone who can look at the query before its rows are
+believed. The query is printed first and run only when that is asked for, read-only
+([safety.md](../explain/safety.md)).
+
+Not for: decisions without a person who reads the query, other languages, questions that need knowledge which is neither
+in the question nor in the database, anything but SELECT. Limits of size are in [ask.md](../start/ask.md)."""
 _MADE_BY = {"sql-pack": "benchmarks/pack_loss.py", "sql-acceptance": "dtfixup sql acceptance"}
 
 
@@ -55,10 +64,9 @@ def write_card(training: str | Path, packing: str | Path, acceptance: str | Path
 
 def card(run: Content, packed: Content, accepted: Content) -> str:
     """The Markdown text."""
-    parts = (_opening(packed), _use(), _data(run), _training(run, packed), _accuracy(run, packed))
-    more = (_acceptance(accepted), _size(packed), _failures(packed, accepted), _origin(run, packed, accepted))
-    blocks = "\n\n".join((*parts, *more)).split("\n\n")
-    return "\n\n".join(map(_wrapped, blocks)) + "\n"
+    parts = [_opening(packed), _USE, _data(run), _training(run, packed), _accuracy(run, packed), _acceptance(accepted)]
+    parts += [_size(packed), _failures(packed, accepted), _origin(run, packed, accepted)]
+    return "\n\n".join(map(_wrapped, "\n\n".join(parts).split("\n\n"))) + "\n"
 
 
 def _wrapped(block: str) -> str:
@@ -78,17 +86,6 @@ The model that `dtfixup sql ask` uses where none is named: a question and a sche
 package. SHA-256 of the file: `{config["model_sha256"]}`.
 
 This page is written by `python -m tools.release.model_card` from the files named at its end."""
-
-
-def _use() -> str:
-    return """## Intended use
-
-Questions in English over one relational database, asked by someone who can look at the query before its rows are
-believed. The query is printed first and run only when that is asked for, read-only
-([safety.md](../explain/safety.md)).
-
-Not for: decisions without a person who reads the query, other languages, questions that need knowledge which is neither
-in the question nor in the database, anything but SELECT. Limits of size are in [ask.md](../start/ask.md)."""
 
 
 def _data(run: Content) -> str:
@@ -142,13 +139,12 @@ the settings are not in that."""
 
 
 def _accuracy(run: Content, packed: Content) -> str:
-    before, after = run["metrics"], packed["metrics"]
+    names = ("dev_exact{}", "dev_execution{}", "dev_exact{}_executable", "dev_execution{}_executable")
 
     def row(level: str) -> list[str]:
-        suffix = f"_{level}" if level else ""
-        shares = [before.get(f"dev_{kind}{suffix}") for kind in ("exact", "execution")]
-        shares += [before.get(f"dev_{kind}{suffix}_executable") for kind in ("exact", "execution")]
-        return [level or "**all**", *map(_percent, (*shares, after.get(f"dev_exact_packed{suffix}")))]
+        suffix = _after(level)
+        values = [run["metrics"].get(name.format(suffix)) for name in names]
+        return [level or "**all**", *map(_percent, (*values, packed["metrics"].get(f"dev_exact_packed{suffix}")))]
 
     headings = ["", "exact", "execution", "exact, first that runs", "execution, first that runs", "exact, shipped file"]
     return f"""## Accuracy on Spider's dev questions, %
@@ -161,17 +157,14 @@ last column are the run's own weights, before packing.
 
 
 def _acceptance(accepted: Content) -> str:
-    metrics = accepted["metrics"]
-    prefix = "acceptance_exact"
+    metrics, prefix = accepted["metrics"], "acceptance_exact"
+
+    def row(name: str) -> list[str]:
+        shares = (metrics[f"acceptance_{kind}{_after(name)}"] for kind in ("exact", "execution"))
+        return [name or "**all**", *map(_percent, shares)]
+
     names = [name.removeprefix(prefix).lstrip("_") for name in metrics if name.startswith(prefix)]
-    rows = [
-        [
-            name or "**all**",
-            _percent(metrics[f"{prefix}{_after(name)}"]),
-            _percent(metrics[f"acceptance_execution{_after(name)}"]),
-        ]
-        for name in sorted(names, key=lambda name: (name == "", name in _LEVELS))
-    ]
+    rows = map(row, sorted(names, key=lambda name: (name == "", name in _LEVELS)))
     sure = ""
     if "acceptance_execution_of_sure" in metrics:
         sure = (
@@ -225,15 +218,10 @@ def _examples(wrong: Sequence[Content]) -> Iterable[str]:
 
 
 def _origin(run: Content, packed: Content, accepted: Content) -> str:
-    rows = [
-        [
-            f"`{each['name']}`",
-            f"`{each['command']}`",
-            f"`{each.get('commit', 'unknown')}`",
-            str(each.get("hardware", "")),
-        ]
-        for each in (run, packed, accepted)
-    ]
+    rows = []
+    for content in (run, packed, accepted):
+        codes = (content["name"], content["command"], content.get("commit", "unknown"))
+        rows.append([*(f"`{code}`" for code in codes), str(content.get("hardware", ""))])
     return f"""## Where the numbers come from
 
 {_table(["result", "command", "commit", "hardware"], rows)}"""

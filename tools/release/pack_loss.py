@@ -57,12 +57,12 @@ class PackLoss:
     megabytes_full: float
     megabytes: float
     parameters: int
-    """Weights in the packed file."""
+    """Number of weights in the packed file."""
 
     @property
     def metrics(self) -> dict[str, float]:
         """Flat, as result files have them."""
-        found = {
+        metrics = {
             "dev_exact_full": self.full.exact,
             "dev_exact_packed": self.packed.exact,
             "lost_points": self.full.exact - self.packed.exact,
@@ -71,12 +71,12 @@ class PackLoss:
             "megabytes_full": self.megabytes_full,
             "dev_wrong": sum(not verdict.exact for verdict in self.packed.verdicts),
         }
-        found |= {
+        metrics |= {
             f"dev_exact_packed_{name}": 100 * level.exact_match
             for name, level in self.packed.summary.levels.items()
             if name != ALL and level.count
         }
-        return {name: round(value, 4) for name, value in found.items()}
+        return {name: round(value, 4) for name, value in metrics.items()}
 
     @property
     def failures(self) -> Mapping[str, int]:
@@ -84,24 +84,21 @@ class PackLoss:
         return count_failures(failures_of(verdict) for verdict in self.packed.verdicts)
 
 
-def measure_loss(
-    full: Path, packed: Path, prepared: Prepared, *, split: str = "dev", beam: int = 5, device: str = "cpu"
-) -> PackLoss:
-    """Decode a split with both files."""
+def measure_loss(full: Path, packed: Path, prepared: Prepared, *, beam: int = 5, device: str = "cpu") -> PackLoss:
+    """Decode dev with both files."""
     whole, small = (load_model(file, device) for file in (full, packed))
-    decoded = [decode_split(trained, prepared, split, beam) for trained in (whole, small)]
+    decoded = [decode_dev(trained, prepared, beam) for trained in (whole, small)]
     sizes = [file.stat().st_size / 1e6 for file in (full, packed)]
     stored = model_tensors(small.model, frozen_names(small.model))
     return PackLoss(decoded[0], decoded[1], sizes[0], sizes[1], sum(tensor.numel() for tensor in stored.values()))
 
 
-def decode_split(trained: TrainedModel, prepared: Prepared, split: str, beam: int) -> Decoded:
-    """The first query for every question of a split, judged."""
+def decode_dev(trained: TrainedModel, prepared: Prepared, beam: int) -> Decoded:
+    """The first query for every question of dev, judged."""
     model = trained.model
     corpus = corpus_for(model, prepared, next(model.parameters()).device)
-    examples = np.asarray(prepared.split(split))
-    found = decode(model, corpus, prepared, examples, beam=beam, progress=True)
-    queries = likeliest(found)
+    examples = np.asarray(prepared.split("dev"))
+    queries = likeliest(decode(model, corpus, prepared, examples, beam=beam, progress=True))
     verdicts = [
         judge(prepared.text("query", "queries", example), query, prepared.schema_of(example))
         for example, query in zip(examples.tolist(), queries, strict=True)
@@ -110,7 +107,7 @@ def decode_split(trained: TrainedModel, prepared: Prepared, split: str, beam: in
 
 
 def rounding_by_part(
-    file: Path, full: Decoded, prepared: Prepared, *, split: str = "dev", beam: int = 5, device: str = "cpu"
+    file: Path, full: Decoded, prepared: Prepared, *, beam: int = 5, device: str = "cpu"
 ) -> dict[str, float]:
     """Percentages of first queries that change where all matrices of one part are in 8 bits, and the rest is not."""
     changed = {}
@@ -119,17 +116,12 @@ def rounding_by_part(
         model = trained.model
         parts: dict[str, list[nn.Module]] = {"encoder": [model.encoder], "stack": [model.stack]}
         parts["rest"] = [module for module in model.children() if module not in (model.encoder, model.stack)]
-        _round_(parts[part])
-        changed[f"changed_share_{part}"] = round(decode_split(trained, prepared, split, beam).changed_from(full), 4)
-    return changed
-
-
-def _round_(modules: list[nn.Module]) -> None:
-    with torch.no_grad():
-        for module in modules:
-            for parameter in module.parameters():
+        with torch.no_grad():
+            for parameter in nn.ModuleList(parts[part]).parameters():
                 if parameter.requires_grad and parameter.dim() == 2:
                     parameter.copy_(rounded(parameter.detach().cpu(), Storage.INT8))
+        changed[f"changed_share_{part}"] = round(decode_dev(trained, prepared, beam).changed_from(full), 4)
+    return changed
 
 
 def show_loss(loss: PackLoss, console: Console) -> None:

@@ -1,12 +1,12 @@
 """Cells of an experiment and the result files of a folder → a table with the paper's numbers beside ours.
 
 A mean is over the seeds, with the standard deviation of a sample. A run has failed if it diverged, if on ReClor it did
-not leave chance (`chance.py`), or if on Spider it collapsed: its end is far below what two layers have. On ReClor a
-diverged run counts as chance in the mean. On Spider there is no such value, and a mean of runs that train and runs that
-do not describes neither. A cell that has both shows every run.
+not leave chance (`chance.py`), or if on Spider it collapsed: it ends far below what two layers reach. On ReClor a
+diverged run counts as chance in the mean. On Spider a cell in which some runs failed and others did not shows every
+run, because a mean would describe neither.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
 
@@ -16,35 +16,37 @@ from dtfixup_paper.runs.run_identity import State, known_by
 from dtfixup_paper.tables.cells import Cell, RunConfig, metric_of
 from dtfixup_paper.tables.chance import is_at_chance
 from dtfixup_paper.tables.result_files import ResultFile, Results
-from dtfixup_paper.tables.settings import NO_LAYERS
 
 NOT_YET = "not run yet"
 RECLOR_CHANCE = 25.0
 """Percent; four options."""
 SPIDER_COLLAPSED = 30.0
 """Percent; the paper's broken models have 19 to 20, ours of two layers 59 and more."""
-_SIZES = {"minilm": "22.7M parameters", "minilm-fp16": "22.7M parameters, stored in half precision"}
-_SIZES["roberta-large"] = "355M parameters"
+_SIZES = {
+    "minilm": "22.7M parameters",
+    "minilm-fp16": "22.7M parameters, stored in half precision",
+    "roberta-large": "355M parameters",
+}
 
 
 @dataclass(frozen=True)
 class CellResult:
-    """A cell and the runs there are of it."""
+    """A cell and its runs."""
 
     cell: Cell
     files: tuple[ResultFile, ...]
     """One for each seed."""
     stopped: int = 0
-    """Runs that ended by an error and not by training: they count as not there."""
+    """Runs that an error ended: they count as missing."""
     rivals: tuple[int, ...] = ()
     """Seeds whose files contradict each other."""
 
     @property
     def values(self) -> tuple[float, ...]:
         """What goes into the mean, by seed."""
-        metric = metric_of(self.cell.config)
-        values = [self._chance if file.state is State.DIVERGED else file.number(metric) for file in self.files]
-        return tuple(value for value in values if value is not None)
+        metric, is_spider = metric_of(self.cell.config), isinstance(self.cell.config, SqlSpConfig)
+        ended = [file for file in self.files if not (is_spider and file.state is State.DIVERGED)]
+        return tuple(RECLOR_CHANCE if file.state is State.DIVERGED else file.number(metric) for file in ended)
 
     @property
     def diverged(self) -> int:
@@ -75,29 +77,23 @@ class CellResult:
         return every_run(self.files, metric_of(self.cell.config)) if self.is_split else mean_and_deviation(self.values)
 
     @property
-    def _chance(self) -> float | None:
-        return None if isinstance(self.cell.config, SqlSpConfig) else RECLOR_CHANCE
-
-    @property
-    def planned(self) -> int:
-        return self.cell.seeds
-
-    @property
     def there(self) -> int:
-        """How many of the planned runs there are; other seeds do not stand in for them."""
-        return sum(int(file.content.get("seed", 0)) <= self.planned for file in self.files)
+        """How many of the planned runs there are; other seeds do not replace them."""
+        return sum(int(file.content.get("seed", 0)) <= self.cell.seeds for file in self.files)
 
     @property
     def note(self) -> str:
         """Seeds and epochs; whether their data differ; that none failed, where the paper counts its failed runs."""
-        seeds = f"{len(self.files)} of {self.planned}" if len(self.files) < self.planned else str(len(self.files))
-        word = "seed" if seeds == "1" else "seeds"
-        failed = self.diverged + self.at_chance + self.collapsed
-        none_failed = " · none failed" if self.files and "failed" in self.cell.paper and not failed else ""
-        data = {file.content.get("data_hash") for file in self.files}
-        differ = " · not all on the same data" if len(data) > 1 else ""
-        chosen = " · chosen" if self.cell.is_chosen else ""
-        return f"{seeds} {word} · {counted(self.cell.config.training.epochs, 'epoch')}{chosen}{differ}{none_failed}"
+        count, planned = len(self.files), self.cell.seeds
+        seeds = f"{count} of {planned} seeds" if count < planned else counted(count, "seed")
+        parts = [seeds, counted(self.cell.config.training.epochs, "epoch")]
+        if self.cell.is_chosen:
+            parts.append("chosen")
+        if len({file.content.get("data_hash") for file in self.files}) > 1:
+            parts.append("not all on the same data")
+        if self.files and "failed" in self.cell.paper and not self.diverged + self.at_chance + self.collapsed:
+            parts.append("none failed")
+        return " · ".join(parts)
 
     @property
     def warning(self) -> str:
@@ -108,10 +104,14 @@ class CellResult:
         return ", ".join(parts + [f"several files for seed {seed}, the first by name is shown" for seed in self.rivals])
 
     def entry(self) -> Entry:
-        """As a table shows it."""
+        """The cell as a table shows it."""
         if not self.files:
             return Entry(NOT_YET, self.note, self.warning, is_bold=False)
         return Entry(self.summary or "failed", self.note, self.warning)
+
+
+CellResults = Sequence[CellResult]
+"""All cells of an experiment."""
 
 
 def every_run(files: Iterable[ResultFile], metric: str) -> str:
@@ -121,15 +121,11 @@ def every_run(files: Iterable[ResultFile], metric: str) -> str:
 
 
 def has_collapsed(file: ResultFile, config: RunConfig) -> bool:
-    """Whether a finished Spider run is below what any trained model has; one epoch is no training."""
+    """Whether a finished Spider run is below what any trained model reaches; one epoch is no training."""
     if not isinstance(config, SqlSpConfig) or config.training.epochs == 1 or file.state is not State.FINISHED:
         return False
     metric = metric_of(config)
     return metric in file.metrics and file.number(metric) < SPIDER_COLLAPSED
-
-
-CellResults = Sequence[CellResult]
-"""All cells of an experiment."""
 
 
 def results_of(cells: Iterable[Cell], results: Results) -> list[CellResult]:
@@ -144,34 +140,29 @@ def results_of(cells: Iterable[Cell], results: Results) -> list[CellResult]:
 
 
 def table_of(cells: CellResults, caption: str = "", corner: str = "") -> str:
-    """Rows and columns as the cells name them, the longer side down; before our number the paper's, if it has one."""
-    downs, acrosses = _names(cells, lambda cell: cell.row), _names(cells, lambda cell: cell.column)
+    """Rows and columns as the cells name them, the longer side down; the paper's number, if any, is before ours."""
+    downs = unique(result.cell.row for result in cells)
+    acrosses = unique(result.cell.column for result in cells)
     by_place = {(result.cell.row, result.cell.column): result for result in cells}
     if len(by_place) < len(cells):
         raise ValueError("two cells of a table have one row and column: give each its own")
     if len(acrosses) > len(downs):
         downs, acrosses = acrosses, downs
         by_place = {(column, row): result for (row, column), result in by_place.items()}
-    in_paper = {across for (_, across), result in by_place.items() if result.cell.paper}
-    rows = []
-    for down in downs:
-        row: list[Entry | str] = [down]
-        for across in acrosses:
-            result = by_place.get((down, across))
-            if across in in_paper:
-                row.append(result.cell.paper if result else "")
-            row.append(result.entry() if result else "")
-        rows.append(row)
-    headings = [corner]
+    ours = ", ours" if any(result.cell.paper for result in cells) else ""
+    headings, columns = [corner], [list[Entry | str](downs)]
     for across in acrosses:
-        if across in in_paper:
+        results = [by_place.get((down, across)) for down in downs]
+        if any(result and result.cell.paper for result in results):
             headings.append(f"{across}, paper")
-        headings.append(f"{across}, ours" if in_paper else across)
-    return table(headings, rows, caption)
+            columns.append([result.cell.paper if result else "" for result in results])
+        headings.append(f"{across}{ours}")
+        columns.append([result.entry() if result else "" for result in results])
+    return table(headings, list(zip(*columns, strict=True)), caption)
 
 
 def caption_of(cells: CellResults, budget: str, paper: str) -> str:
-    """What ours was trained with, as far as all cells agree, and what the paper was trained with."""
+    """What our runs were trained with, as far as all cells agree, and what the paper's were."""
     configs = [result.cell.config for result in cells]
     encoders = unique(file.encoder for result in cells for file in result.files) or unique(c.encoder for c in configs)
     sizes = [f"{name} ({_SIZES[name]})" if name in _SIZES else name for name in encoders]
@@ -190,9 +181,9 @@ def progress(cells: Iterable[CellResult]) -> tuple[int, int]:
     largest: dict[str, CellResult] = {}
     for result in cells:
         key = known_by(result.cell.config)
-        if key not in largest or largest[key].planned < result.planned:
+        if key not in largest or largest[key].cell.seeds < result.cell.seeds:
             largest[key] = result
-    return sum(result.there for result in largest.values()), sum(result.planned for result in largest.values())
+    return sum(result.there for result in largest.values()), sum(result.cell.seeds for result in largest.values())
 
 
 def files_of(cells: Iterable[CellResult]) -> list[ResultFile]:
@@ -201,7 +192,7 @@ def files_of(cells: Iterable[CellResult]) -> list[ResultFile]:
 
 
 def mean_and_deviation(values: Sequence[float]) -> str:
-    """With one digit; the deviation of a sample, if there is one.
+    """The mean and the standard deviation of a sample, with one digit.
 
     >>> mean_and_deviation([70.0, 71.0]), mean_and_deviation([3])
     ('70.5 ± 0.7', '3.0')
@@ -219,17 +210,8 @@ def counted(count: float, noun: str) -> str:
 
 
 def unique(texts: Iterable[str]) -> list[str]:
-    """Each once, in order."""
+    """Each text once, in order."""
     return list(dict.fromkeys(texts))
-
-
-def line_name(config: RunConfig) -> str:
-    """The name of a configuration's runs in a picture; `NO_LAYERS` without new layers."""
-    return config.model.strategy if config.model.layers else NO_LAYERS
-
-
-def _names(cells: CellResults, part: Callable[[Cell], str]) -> list[str]:
-    return unique(part(result.cell) for result in cells)
 
 
 def _range(numbers: Iterable[int]) -> str:

@@ -4,19 +4,18 @@ In: files of errors (`spider_errors.py`) among the results; for the page of erro
 `beams.jsonl`. That page holds text of the dataset, which is not ours to publish.
 """
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from dtfixup.errors import ConfigError, DataError
+from dtfixup.files import file_sha256
 from dtfixup.sql.database.dataset import Dataset
 from dtfixup.sql.evaluation.error_kinds import Clause
 from dtfixup.sql.model.config import SqlSpConfig
 from dtfixup.training.config import from_json
 from dtfixup_paper.report.cells import CellResults, caption_of, counted
-from dtfixup_paper.report.curves import COLOURS
-from dtfixup_paper.report.figures import shares_figure
+from dtfixup_paper.report.figures import COLOURS, shares_figure
 from dtfixup_paper.report.markdown import Block, Entry, Picture, Section, code, command, escape, files_block, table
 from dtfixup_paper.runs.run_identity import known_by
 from dtfixup_paper.tables.cells import TITLES, Budget
@@ -61,8 +60,10 @@ class Analysed:
         config = self.config
         how = "fine-tuned for " if self.errors.run.get("is_tuned") else ""
         parts = [config.encoder, f"seed {self.seed}", how + counted(config.training.epochs, "epoch")]
-        parts += [config.splits.replace(",", " and ")] if config.splits != "train" else []
-        parts += ["made-up examples"] if config.synthetic else []
+        if config.splits != "train":
+            parts.append(config.splits.replace(",", " and "))
+        if config.synthetic:
+            parts.append("made-up examples")
         return " · ".join(parts)
 
 
@@ -103,14 +104,13 @@ def error_blocks(
     chosen = table_7(files, models)
     trained = f"{caption_of(models, budget, SCHEDULE['spider'])} One run of each model."
     blocks: list[Block] = [_failures_table(chosen, trained)]
-    if len(chosen) == len(TABLE_7_MODELS):
-        blocks.append(_shares_picture({model: analysis.errors for model, analysis in chosen.items()}, _shades(chosen)))
+    if missing := [model for model in TABLE_7_MODELS if model not in chosen]:
+        blocks.append(f"Figures 3 and 4 are over all three models; {escape(', '.join(missing))}: {_NOT_YET}.")
     else:
-        missing = ", ".join(model for model in TABLE_7_MODELS if model not in chosen)
-        blocks.append(f"Figures 3 and 4 are over all three models; {escape(missing)}: {_NOT_YET}.")
+        blocks.append(_shares_picture(chosen))
     if files:
         blocks += [_all_runs_table(files), _clauses_table(chosen or {files[0].file.name: files[0]})]
-        blocks.append(files_block([analysis.file for analysis in files]))
+    blocks.append(files_block([analysis.file for analysis in files]))
     blocks.append(command("dtfixup sql errors --result FILE --beams FILE --data spider --out results/NAME.json"))
     page = f"Every error with its question and its queries: [{EXAMPLES}.html]({EXAMPLES}.html), not to be published."
     return [*blocks, page if has_examples else escape(_HOW_TO_READ)], len(chosen)
@@ -120,7 +120,7 @@ def examples_page(files: Sequence[Analysed], models: CellResults, dataset: Datas
     """Every error in full, by model and kind, as Markdown."""
     chosen = table_7(files, models)
     others = {analysis.file.path.stem: analysis for analysis in files if analysis not in chosen.values()}
-    paths = {} if beams is None else {_digest(path): path for path in sorted(beams.rglob("*beams.jsonl"))}
+    paths = {} if beams is None else {file_sha256(path): path for path in sorted(beams.rglob("*beams.jsonl"))}
     runs, lost = [], []
     for number, (model, analysis) in enumerate({**chosen, **others}.items(), 1):
         path = paths.get(analysis.errors.beams_sha256)
@@ -147,21 +147,15 @@ def _examples_block(kind: ErrorClass, examples: Sequence[WrongExample]) -> str:
     return "\n".join([f"### {kind} ({len(examples)})", "", *lines])
 
 
-def _shades(chosen: Mapping[str, Analysed]) -> dict[str, tuple[str, float]]:
-    return {model: (COLOURS[run.config.model.strategy], _OPACITY[model]) for model, run in chosen.items()}
-
-
 def _failures_table(chosen: Mapping[str, Analysed], trained: str) -> str:
     counts = failures({model: analysis.errors for model, analysis in chosen.items()})
+    missing = Entry(_NOT_YET, is_bold=False)
     rows = []
     for kind, printed in TABLE_7.items():
         row: list[Entry | str] = [kind]
         for model, number in zip(TABLE_7_MODELS, printed, strict=True):
-            row.append(number)
-            if model in chosen:
-                row.append(Entry(str(counts[model][kind]), chosen[model].note if kind == "all" else ""))
-            else:
-                row.append(Entry(_NOT_YET, is_bold=False))
+            note = chosen[model].note if model in chosen and kind == "all" else ""
+            row += [number, Entry(str(counts[model][kind]), note) if model in chosen else missing]
         rows.append(row)
     variants = next((analysis.errors.variants for analysis in chosen.values()), None)
     caption = (
@@ -175,8 +169,9 @@ def _failures_table(chosen: Mapping[str, Analysed], trained: str) -> str:
     return table(("", *headings), rows, caption)
 
 
-def _shares_picture(models: Mapping[str, RunErrors], shades: Mapping[str, tuple[str, float]]) -> Picture:
-    breakdowns = {wrong: breakdown(models, wrong) for wrong in Wrong}
+def _shares_picture(chosen: Mapping[str, Analysed]) -> Picture:
+    """Figures 3 and 4."""
+    breakdowns = {wrong: breakdown({model: run.errors for model, run in chosen.items()}, wrong) for wrong in Wrong}
     panels = {
         f"wrong in {wrong.value} model{'s' if wrong is Wrong.ALL else ''} ({shares.questions})": {
             "column error": shares.column,
@@ -185,18 +180,19 @@ def _shares_picture(models: Mapping[str, RunErrors], shades: Mapping[str, tuple[
         for wrong, shares in breakdowns.items()
         if shares.questions
     }
-    texts = [
+    label = "; ".join(
         f"{title}, {kind}: " + ", ".join(f"{share:.0f} % ({model})" for model, share in shares.items())
         for title, kinds in panels.items()
         for kind, shares in kinds.items()
-    ]
+    )
     caption = (
         f"Figures 3 and 4, ours: of the {breakdowns[Wrong.ALL].questions} questions that all three models get wrong "
         f"(the paper: {WRONG_BY_ALL}) and the {breakdowns[Wrong.ANY].questions} that any does ({WRONG_BY_ANY}), the "
         "share with a column error and with a sketch error; false negatives are left out. The paper prints no numbers "
         "in its bars."
     )
-    return Picture("errors", shares_figure(panels, shades, ylabel="share, %"), "; ".join(texts), caption)
+    shades = {model: (COLOURS[run.config.model.strategy], _OPACITY[model]) for model, run in chosen.items()}
+    return Picture("errors", shares_figure(panels, shades, ylabel="share, %"), label, caption)
 
 
 def _all_runs_table(files: Sequence[Analysed]) -> str:
@@ -210,16 +206,7 @@ def _all_runs_table(files: Sequence[Analysed]) -> str:
 
 
 def _clauses_table(chosen: Mapping[str, Analysed]) -> str:
-    rows = [
-        (
-            clause.value,
-            *(Entry(str(sum(analysis.errors.clauses.get(clause, {}).values()))) for analysis in chosen.values()),
-        )
-        for clause in Clause
-    ]
+    clauses = [analysis.errors.clauses for analysis in chosen.values()]
+    rows = [(clause.value, *(Entry(str(sum(own.get(clause, {}).values()))) for own in clauses)) for clause in Clause]
     caption = "Wrong queries that differ from the gold query in a clause; one query may differ in several."
     return table(("clause", *chosen), rows, caption)
-
-
-def _digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()

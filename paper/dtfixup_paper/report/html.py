@@ -1,4 +1,4 @@
-"""A page of the report: Markdown → HTML that needs nothing else, with style and pictures in it.
+"""A page of the report: Markdown → HTML that needs no other file, with style and pictures in it.
 
 The page lets its browser load nothing and run no script.
 """
@@ -18,7 +18,6 @@ _PAGE = Template("""\
 <meta charset="utf-8">
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; img-src data:">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
 <title>$title</title>
 <style>
 $style</style>
@@ -36,7 +35,5 @@ def html_of(title: str, markdown: str, folder: Path) -> str:
         if part.type == "image" and (path := folder / str(part.attrs["src"])).suffix == ".svg":
             part.attrs["src"] = f"data:image/svg+xml;base64,{b64encode(path.read_bytes()).decode()}"
     body = _MARKDOWN.renderer.render(tokens, _MARKDOWN.options, {})
-    body = body.replace("<table>", '<div class="table" role="region" aria-label="table" tabindex="0"><table>')
-    body = body.replace("</table>", "</table></div>")
     style = (files("dtfixup_paper.report") / "report.css").read_text(encoding="utf-8")
     return _PAGE.substitute(title=title, style=style, body=body)

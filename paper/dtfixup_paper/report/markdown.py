@@ -1,6 +1,6 @@
 """Parts of the report as Markdown: tables, pictures, commands, and whole sections.
 
-Text from files goes through `escape`, so that neither Markdown nor HTML takes any of it for its own.
+Text from files goes through `escape`, so that it is shown and never read as Markdown or HTML.
 """
 
 import html
@@ -20,13 +20,13 @@ FIGURES = "figures"
 
 @dataclass(frozen=True)
 class Entry:
-    """One place of a table that holds a result of ours."""
+    """One of our results in a table."""
 
     text: str
     note: str = ""
     """Below the text: seeds and epochs."""
     warning: str = ""
-    """Below the note, to be seen: failed runs."""
+    """Below the note, marked: failed runs."""
     is_bold: bool = True
 
     def __str__(self) -> str:
@@ -37,7 +37,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure, with words for those who do not see it."""
+    """A figure, and what it shows in words."""
 
     name: str
     """Of its file, without suffix."""
@@ -50,7 +50,7 @@ class Picture:
 
 
 Block = str | Picture
-"""A paragraph, table or the like, as Markdown, or a picture."""
+"""A picture, or a paragraph, table or the like as Markdown."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class Section:
 
 
 def table(headings: Sequence[str], rows: Sequence[Sequence[Entry | str]], caption: str = "", *, words: int = 1) -> str:
-    """A table and its caption; the first columns, as many as `words` says, hold words, the others numbers."""
+    """A table and its caption; the first `words` columns hold words, the others numbers."""
     if widths := {len(row) for row in rows} - {len(headings)}:
         raise ValueError(f"a table of {len(headings)} headings has rows of {sorted(widths)} entries")
     lines = [
@@ -93,32 +93,37 @@ def table(headings: Sequence[str], rows: Sequence[Sequence[Entry | str]], captio
 
 
 def command(line: str) -> str:
-    """What makes the numbers above it."""
-    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", line)), default=0))
-    return f"{fence}sh\n{line}\n{fence}"
+    """A command, as a block of code."""
+    ticks = _ticks(line, 3)
+    return f"{ticks}sh\n{line}\n{ticks}"
 
 
 def files_block(files: Sequence[ResultFile]) -> str:
-    """The files that the numbers above it are from."""
+    """The files that the numbers above it are from; nothing without files."""
     count = f"{len(files)} result file{'s' * (len(files) != 1)}"
-    return f"<details><summary>{count}</summary>\n\n{escape(shortly(files))}\n\n</details>"
+    return f"<details><summary>{count}</summary>\n\n{escape(shortly(files))}\n\n</details>" if files else ""
 
 
 def code(text: str) -> str:
     """Code within a line.
 
-    >>> code("SELECT `a`")
-    '`` SELECT `a` ``'
+    >>> code("SELECT 1"), code("SELECT `a`")
+    ('`SELECT 1`', '`` SELECT `a` ``')
     """
     text = " ".join(text.split())
-    if "`" not in text:
-        return f"`{text}`" if text else ""
-    ticks = "`" * (1 + max(map(len, re.findall("`+", text))))
-    return f"{ticks} {text} {ticks}"
+    if not text:
+        return ""
+    space = " " if "`" in text else ""
+    return f"{_ticks(text)}{space}{text}{space}{_ticks(text)}"
+
+
+def _ticks(text: str, at_least: int = 1) -> str:
+    """More backticks than are in a row in a text."""
+    return "`" * max(at_least, 1 + max(map(len, re.findall("`+", text)), default=0))
 
 
 def escape(text: str) -> str:
-    r"""Text that neither HTML nor Markdown takes for its own.
+    r"""A text that is neither HTML nor Markdown.
 
     >>> escape("<b> of *all*")
     '&lt;b&gt; of \\*all\\*'

@@ -1,7 +1,7 @@
 """Sections of the report that are no table of the paper: the parser itself, stability, speed, tuning and cost.
 
-In: `Results`, and for tuning the cells with their results. Out: `Section`s. A number from a file that is named here
-shows that name; where the file is missing, the table says so.
+In: `Results`, and for tuning and cost the cells with their results. Out: `Section`s. A number from a file that is named
+here shows that name; where the file is missing, the table says so.
 """
 
 import re
@@ -24,8 +24,8 @@ from dtfixup_paper.report.cells import (
     mean_and_deviation,
     unique,
 )
-from dtfixup_paper.report.curves import flat
-from dtfixup_paper.report.markdown import Block, Entry, Section, command, table
+from dtfixup_paper.report.curves import flatten
+from dtfixup_paper.report.markdown import Entry, Section, command, table
 from dtfixup_paper.runs.run_identity import State, read_config
 from dtfixup_paper.tables.cells import TITLES, Cell, RunConfig, metric_of
 from dtfixup_paper.tables.paper_numbers import LEVELS
@@ -33,7 +33,9 @@ from dtfixup_paper.tables.result_files import ResultFile, Results, shortly
 
 _OURS = "ours"
 _PARSER_RUNS = {"DT-Fixup, N = 24": "sql/minilm", "standard, N = 24, a rate that was not tuned": "sql/standard"}
-_MEASURES = {"exact match": "dev_exact", "execution": "dev_execution", "exact match, best of the beam of 5": "_beam"}
+EXACT, EXECUTION = "dev_exact{}", "dev_execution{}"
+"""Metrics by hardness: `{}` is the level."""
+_MEASURES = {"exact match": EXACT, "execution": EXECUTION, "exact match, best of the beam of 5": "dev_exact{}_beam"}
 
 
 def parser_section(results: Results) -> Section:
@@ -42,19 +44,26 @@ def parser_section(results: Results) -> Section:
     files: list[ResultFile] = []
     for model, stem in _PARSER_RUNS.items():
         own = results.called(stem)
+        config = next(filter(None, (read_config(SqlSpConfig, file.content) for file in own)), SqlSpConfig())
+        result = CellResult(Cell(model, "", "", config, seeds=len(own)), tuple(own))
+        rows += [(f"{model}: {measure}", *level_entries(result, metric)) for measure, metric in _MEASURES.items()]
         files += own
-        result = _as_cell(model, own)
-        for measure, metric in _MEASURES.items():
-            rows.append((f"{model}: {measure}", *(_level(result, metric, level) for level in LEVELS)))
+    encoders, hardware = (unique(str(file.content.get(name, "")) for file in files) for name in ("encoder", "hardware"))
+    described = f"Encoder {', '.join(encoders)}; {', '.join(hardware)}." if files else ""
     caption = (
         "Spider dev, 1,034 questions, in percent; beam 5, mean ± standard deviation over the seeds. Execution compares "
-        f"rows on the database and on randomised variants of its content. {_described(files)} Files: {shortly(files)}."
+        f"rows on the database and on randomised variants of its content. {described} Files: {shortly(files)}."
     )
-    blocks = (table(("", *LEVELS), rows, caption), *_commands(files))
+    blocks = (table(("", *LEVELS), rows, caption), _commands(files))
     return Section("parser", "The parser by hardness", _OURS, blocks)
 
 
-def level_entry(result: CellResult, metric: str) -> Entry:
+def level_entries(result: CellResult, metric: str) -> list[Entry]:
+    """A metric at every level of hardness, where `{}` in its name stands for the level."""
+    return [_level_entry(result, metric.format("" if level == "all" else f"_{level}")) for level in LEVELS]
+
+
+def _level_entry(result: CellResult, metric: str) -> Entry:
     """A cell by another metric than its own, with seeds and epochs; "not scored yet" where no file has it."""
     scored = [file for file in result.files if isinstance(file.metrics.get(metric), int | float)]
     if not scored:
@@ -67,52 +76,25 @@ def level_entry(result: CellResult, metric: str) -> Entry:
     return Entry(text, note, result.warning)
 
 
-def _as_cell(name: str, files: Sequence[ResultFile]) -> CellResult:
-    """Files that are read by name, as a cell; the configuration says what counts as failed."""
-    config = next(filter(None, (read_config(SqlSpConfig, file.content) for file in files)), None)
-    return CellResult(Cell(name, "", "", config or SqlSpConfig(), seeds=len(files)), tuple(files))
-
-
-def metric_at(metric: str, level: str) -> str:
-    """The name of a metric at a level of hardness.
-
-    >>> metric_at("dev_exact", "easy"), metric_at("dev_exact", "all")
-    ('dev_exact_easy', 'dev_exact')
-    """
-    return metric if level == "all" else f"{metric}_{level}"
-
-
-def _level(result: CellResult, metric: str, level: str) -> Entry:
-    name = f"{metric_at('dev_exact', level)}_beam" if metric == "_beam" else metric_at(metric, level)
-    return level_entry(result, name)
-
-
-def _commands(files: Iterable[ResultFile]) -> list[str]:
-    """What made the files; of runs that differ by their seed the first."""
+def _commands(files: Iterable[ResultFile]) -> str:
+    """What made the files; of runs that differ only in their seed the first; nothing without files."""
     first = {file.stem: file for file in reversed(list(files))}
     lines = unique(str(file.content.get("command", "")) for file in reversed(first.values()))
-    return [command("\n".join(lines))] if lines else []
-
-
-def _described(files: Sequence[ResultFile]) -> str:
-    encoders, hardware = (unique(str(file.content.get(name, "")) for file in files) for name in ("encoder", "hardware"))
-    return f"Encoder {', '.join(encoders)}; {', '.join(hardware)}." if files else ""
+    return command("\n".join(lines)) if lines else ""
 
 
 def stability_section(results: Results) -> Section:
     """What the monitor measured in all Spider runs of the folder."""
-    groups: dict[tuple[str, str, int, str], list[tuple[ResultFile, SqlSpConfig]]] = {}
+    order = list(STRATEGIES)
+    groups: dict[tuple[int, str, int, str], list[tuple[ResultFile, SqlSpConfig]]] = {}
     for file, config in results.runs(SqlSpConfig):
         if (model := config.model).strategy in STRATEGIES:
             measured = STRATEGIES[model.strategy].needs_input_norm
             limit = f"{model.stream_limit:g} μ" if model.stream_limit and measured else "none"
             start = "" if config.mu is MuChoice.MAX or not measured else ", another μ"
-            groups.setdefault((model.strategy, start, model.layers, limit), []).append((file, config))
-    order = list(STRATEGIES)
+            groups.setdefault((order.index(model.strategy), start, model.layers, limit), []).append((file, config))
     rows: list[Sequence[Entry | str]] = []
-    for (strategy, start, layers, limit), runs in sorted(
-        groups.items(), key=lambda group: (order.index(group[0][0]), group[0])
-    ):
+    for (strategy, start, layers, limit), runs in sorted(groups.items()):
         files = [file for file, _ in runs]
         skipped, steps = (sum(int(file.metrics.get(name, 0)) for file in files) for name in ("skipped_steps", "steps"))
         entries = [
@@ -123,19 +105,19 @@ def stability_section(results: Results) -> Section:
             _highest(files, "highest_growth"),
             _highest(files, "highest_input_norm_over_mu"),
         ]
-        rows.append((TITLES[strategy] + start, str(layers), limit, *map(Entry, entries)))
+        rows.append((TITLES[order[strategy]] + start, str(layers), limit, *map(Entry, entries)))
+    if not rows:
+        return Section("stability", "Stability", _OURS, ("There is no Spider training run in the folder yet.",))
     ends, watched = ("runs", "diverged", "collapsed"), ("skipped steps", "highest growth", "highest input")
     caption = (
         "All Spider training runs of the folder, of whatever experiment. Collapsed: below "
-        f"{SPIDER_COLLAPSED:.0f} % at the end. Skipped: batches whose gradient norm is out "
-        "of all proportion. Growth: the longest vector that a layer put out, over the longest input of that step. "
-        "Input: the longest input, over the μ of the initialisation. Both are the highest of all runs and steps, and "
-        "both are measured where the strategy needs the input norm. Steps, growth and input are those of finished "
-        "runs. Another μ: runs of mu-choice, initialised with a number that is not the largest input norm."
+        f"{SPIDER_COLLAPSED:.0f} % at the end. Skipped: batches whose gradient norm is far too large. Growth: the "
+        "longest vector that a layer put out, over the longest input of that step. Input: the longest input, over the "
+        "μ of the initialisation. Both are the highest of all runs and steps, and are measured where the strategy "
+        "needs the input norm. Steps, growth and input are those of finished runs. Another μ: runs of mu-choice, "
+        "initialised with a number other than the largest input norm."
     )
-    block: Block = "There is no Spider training run in the folder yet."
-    if rows:
-        block = table(("strategy", "N", "stream limit", *ends, *watched), rows, caption)
+    block = table(("strategy", "N", "stream limit", *ends, *watched), rows, caption)
     return Section("stability", "Stability", _OURS, (block,))
 
 
@@ -146,10 +128,10 @@ def _highest(files: Sequence[ResultFile], metric: str) -> str:
 
 def speed_section(results: Results) -> Section:
     """Measurements of time and memory, each with its file."""
-    rows = [row for stem, describe in _SPEED.items() for row in _speed_rows(results, stem, describe)]
-    caption = "N = 24 relation-aware layers where nothing else is named; each line names its hardware and its file."
+    rows = [row for stem, measures in _SPEED.items() for row in _speed_rows(results, stem, measures)]
+    caption = "N = 24 relation-aware layers unless the line says otherwise; each line names its hardware and its file."
     files = [file for stem in _SPEED for file in results.called(stem)]
-    blocks = (table(("what", "measured", "file"), rows, caption, words=3), *_commands(files))
+    blocks = (table(("what", "measured", "file"), rows, caption, words=3), _commands(files))
     return Section("speed", "Speed", _OURS, blocks)
 
 
@@ -184,9 +166,9 @@ _SPEED: Mapping[str, Sequence[tuple[str, str]]] = {
 """For each stem of a file, what its metrics measure, and how the table shows them."""
 
 
-def _speed_rows(results: Results, stem: str, describe: Sequence[tuple[str, str]]) -> Iterable[tuple[str, Entry, str]]:
+def _speed_rows(results: Results, stem: str, measures: Sequence[tuple[str, str]]) -> Iterable[tuple[str, Entry, str]]:
     files = results.called(stem)
-    for what, measured in describe:
+    for what, measured in measures:
         for file in files:
             try:
                 texts = what.format_map(file.metrics), measured.format_map(file.metrics)
@@ -197,67 +179,57 @@ def _speed_rows(results: Results, stem: str, describe: Sequence[tuple[str, str]]
             yield re.sub(r"\{.*?\}", "…", what), Entry(NOT_YET, is_bold=False), f"{stem}-seed*.json"
 
 
+def tried_section(results: Results) -> list[Section]:
+    """What was tried by hand on held-out databases, one run each; nothing without such files."""
+    files = results.called("sql/held-out")
+    rows = []
+    for run in (run for file in files for run in file.content.get("runs", [])):
+        value = run.get("held_out_exact")
+        number = Entry(f"{value:.1f}" if isinstance(value, int | float) else "")
+        rows.append((str(run.get("change", "")), str(run.get("epochs", "")), number))
+    if not rows:
+        return []
+    caption = (
+        "Exact match on 20 training databases that were held out, one run each, so about a point either way is chance. "
+        f"Files: {', '.join(file.name for file in files)}."
+    )
+    commands = [command(str(file.content.get("command", ""))) for file in files]
+    blocks = (table(("change", "epochs", "exact match, %"), rows, caption), *commands)
+    return [Section("tried", "What was tried on held-out databases", _OURS, blocks)]
+
+
 def tune_table(cells: CellResults, caption: str) -> str:
     """The settings of every cell that differ, and their results, the best of its strategy and depth first."""
-    flats = [_settings(result.cell.config) for result in cells]
-    columns = varying(flats)
+    settings = [_settings(result.cell.config) for result in cells]
+    columns = varying(settings)
 
-    def rank(place: int) -> tuple[Any, ...]:
-        model, values = cells[place].cell.config.model, cells[place].values
+    def rank(pair: tuple[CellResult, Mapping[str, Any]]) -> tuple[int, int, float]:
+        model, values = pair[0].cell.config.model, pair[0].values
         return list(STRATEGIES).index(model.strategy), model.layers, -fmean(values or [-1.0])
 
     rows: list[Sequence[Entry | str]] = []
-    for place in sorted(range(len(cells)), key=rank):
-        model, files = cells[place].cell.config.model, cells[place].files
-        settings = [_number(flats[place].get(names[0])) for names in columns.values()]
-        minutes = f"{sum(file.seconds for file in files) / 60:.1f}" if files else ""
-        strategy = TITLES[model.strategy] if model.layers else ""
-        rows.append((strategy, str(model.layers), *settings, cells[place].entry(), minutes))
-    metric = metric_of(cells[0].cell.config).replace("_", " ")
-    titles = (_UNITS.get(title, title) for title in columns)
-    return table(("strategy", "N", *titles, f"{metric}, %", "minutes"), rows, caption)
-
-
-_UNITS = {"warmup": "warm-up, steps"}
-"""Headings of fields whose names lack their unit."""
-
-
-def cost_section(experiments: Mapping[str, CellResults]) -> Section:
-    """What the runs of every experiment took; a run of several counts in each, and once in the sum."""
-    rows = [_cost_row(name, files_of(cells)) for name, cells in experiments.items()]
-    every = files_of(result for cells in experiments.values() for result in cells)
-    rows.append(_cost_row("all, each run once", every))
-    silent = [file for file in every if "at_once" not in file.content]
-    caption = (
-        "Wall time of the runs themselves, start and evaluation included, seeds beyond the plan too; that of runs "
-        "which shared the GPU is divided among them. "
-    )
-    if silent:
-        whole = sum(file.seconds for file in silent) / 60
-        caption += (
-            f"{counted(len(silent), 'older file')}, {whole:.0f} minutes, do not say whether the GPU was shared, which "
-            "it was for most: they count in full. "
+    for result, fields in sorted(zip(cells, settings, strict=True), key=rank):
+        model, values = result.cell.config.model, [fields.get(names[0]) for names in columns.values()]
+        shown = [f"{value:.3g}" if isinstance(value, float) else str(value) for value in values]
+        minutes = f"{minutes_of(result.files):.1f}" if result.files else ""
+        rows.append(
+            (TITLES[model.strategy] if model.layers else "", str(model.layers), *shown, result.entry(), minutes)
         )
-    caption += "The paper names about 30 hours for a Spider run and about 6 for a ReClor run, on one P100."
-    return Section("cost", "What it cost", _OURS, (table(("experiment", "runs", "minutes"), rows, caption),))
+    titles = ["warm-up, steps" if title == "warmup" else title for title in columns]
+    measure = f"{metric_of(cells[0].cell.config).replace('_', ' ')}, %"
+    return table(("strategy", "N", *titles, measure, "minutes"), rows, caption)
 
 
-def _cost_row(name: str, files: Sequence[ResultFile]) -> tuple[str, Entry, Entry]:
-    minutes = sum(file.seconds for file in files) / 60
-    return name, Entry(str(len(files))), Entry(f"{minutes:,.1f}")
-
-
-def varying(flats: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
+def varying(settings: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
     """Fields that differ, by a short title; several that always have the same value share one column.
 
     >>> varying([{"a.rate": 1, "b.drop": 2, "c.drop": 2, "d": 0}, {"a.rate": 3, "b.drop": 4, "c.drop": 4, "d": 0}])
     {'rate': ['a.rate'], 'drop': ['b.drop', 'c.drop']}
     """
-    known = {"model.strategy", "model.layers", "training.seed"}
     same: dict[tuple[str, ...], list[str]] = {}
-    for field in unique(field for settings in flats for field in settings):
-        values = tuple(str(settings.get(field)) for settings in flats)
-        if len(set(values)) > 1 and field not in known:
+    for field in unique(field for fields in settings for field in fields):
+        values = tuple(str(fields.get(field)) for fields in settings)
+        if len(set(values)) > 1 and field not in ("model.strategy", "model.layers", "training.seed"):
             same.setdefault(values, []).append(field)
     short = [fields[0].rpartition(".")[2] for fields in same.values()]
     titles = [name if short.count(name) == 1 else fields[0] for name, fields in zip(short, same.values(), strict=True)]
@@ -267,11 +239,29 @@ def varying(flats: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
 def _settings(config: RunConfig) -> dict[str, Any]:
     """The fields of a configuration, with the encoder's rate in place of its ratio to that of the rest."""
     rate = config.training.update.learning_rate
-    return {
-        "encoder_rate" if name == "encoder_factor" else name: value * rate if name == "encoder_factor" else value
-        for name, value in flat(to_json(config)).items()
-    }
+    fields = flatten(to_json(config)).items()
+    return dict(("encoder_rate", value * rate) if name == "encoder_factor" else (name, value) for name, value in fields)
 
 
-def _number(value: Any) -> str:
-    return f"{value:.3g}" if isinstance(value, float) else str(value)
+def cost_section(experiments: Mapping[str, CellResults]) -> Section:
+    """What the runs of every experiment took; a run of several counts in each, and once in the sum."""
+    every = files_of(result for cells in experiments.values() for result in cells)
+    groups = {name: files_of(cells) for name, cells in experiments.items()} | {"all, each run once": every}
+    rows = [(name, Entry(str(len(files))), Entry(f"{minutes_of(files):,.1f}")) for name, files in groups.items()]
+    silent = [file for file in every if "at_once" not in file.content]
+    caption = (
+        "Wall time of the runs themselves, start and evaluation included, seeds beyond the plan too; runs that shared "
+        "the GPU divide its time among them. "
+    )
+    if silent:
+        caption += (
+            f"{counted(len(silent), 'older file')}, {minutes_of(silent):.0f} minutes, do not say whether the GPU was "
+            "shared, which it was for most: they count in full. "
+        )
+    caption += "The paper names about 30 hours for a Spider run and about 6 for a ReClor run, on one P100."
+    return Section("cost", "What it cost", _OURS, (table(("experiment", "runs", "minutes"), rows, caption),))
+
+
+def minutes_of(files: Iterable[ResultFile]) -> float:
+    """Minutes of the machine's time that the runs took."""
+    return sum(file.seconds for file in files) / 60

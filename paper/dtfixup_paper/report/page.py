@@ -6,25 +6,28 @@ from the files or printed in the paper.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+
+import matplotlib as mpl
 
 from dtfixup.files import write_atomically
 from dtfixup.provenance import commit
 from dtfixup.sql.database.dataset import Dataset
-from dtfixup_paper.report.cells import progress, results_of
+from dtfixup_paper.report.cells import CellResult, progress, results_of
 from dtfixup_paper.report.errors import EXAMPLES, analysed, error_blocks, examples_page
 from dtfixup_paper.report.experiments import experiment_section
 from dtfixup_paper.report.figures import STYLE, write_svg
 from dtfixup_paper.report.html import html_of
-from dtfixup_paper.report.markdown import FIGURES, Entry, Picture, Section, command, escape, table
-from dtfixup_paper.report.measured import cost_section, parser_section, speed_section, stability_section
+from dtfixup_paper.report.markdown import FIGURES, Picture, Section, escape
+from dtfixup_paper.report.measured import cost_section, parser_section, speed_section, stability_section, tried_section
+from dtfixup_paper.reproduce import EXPERIMENTS
 from dtfixup_paper.tables.cells import Budget, Cell, Experiment
 from dtfixup_paper.tables.result_files import Results, read_results
 from dtfixup_paper.tables.spider import is_usual
-from dtfixup_paper.tables.spider_depth import error_cells
-from dtfixup_paper.tables.spider_errors import NAME as ERRORS
+from dtfixup_paper.tables.spider_depth import ERRORS
 from dtfixup_paper.tables.tuning import plan_of, told
 
 _TITLE = "DT-Fixup: the paper's tables and figures, reproduced"
@@ -43,7 +46,7 @@ _ORDER = (
     "spider-tune",
     "reclor-tune",
 )
-"""The paper's, in its order, then ours."""
+"""The paper's, in its order, then ours; others come last."""
 _LEAD = """\
 *Optimizing Deeper Transformers on Small Datasets* (ACL 2021) puts new transformer layers on a pre-trained encoder and
 trains them without layer normalisation and warm-up. This page has its tables and figures beside our runs of the same
@@ -66,7 +69,7 @@ def build_report(
     agreement: str | Path | None = None,
     budget: Budget = Budget.GPU,
     encoder: str | None = None,
-    experiments: Mapping[str, Experiment] | None = None,
+    experiments: Mapping[str, Experiment] = EXPERIMENTS,
 ) -> tuple[Path, Path]:
     """Write the page and the Markdown file, and return their paths.
 
@@ -80,34 +83,27 @@ def build_report(
         encoder: of the runs, if it is not the budget's own.
         experiments: those of `reproduce.py` by default.
     """
-    import matplotlib as mpl
-
-    if experiments is None:
-        from dtfixup_paper.reproduce import EXPERIMENTS
-
-        experiments = EXPERIMENTS
     out, files = Path(out), read_results(results)
     encoder = None if is_usual(encoder, budget) else encoder
     plan = plan_of(budget, [file.content for file in files.files], encoder)
-    cells = {
-        name: results_of([_on(encoder, cell) for cell in experiments[name].cells(plan)], files)
-        for name in sorted(experiments, key=_position)
-    }
-    errors, models = analysed(files), results_of([_on(encoder, cell) for cell in error_cells(plan)], files)
+    shown = {ERRORS.name: ERRORS, **experiments}
+    cells = {name: _results(shown[name].cells(plan), files, encoder) for name in sorted(shown, key=_position)}
+    own = {name: cells[name] for name in cells if name in experiments}
+    errors, models = analysed(files), cells[ERRORS.name]
+    sections = [] if agreement is None else [_agreement(Path(agreement))]
     with mpl.rc_context(STYLE):
-        wrong, count = error_blocks(errors, models, budget, has_examples=dataset is not None)
-        sections = [] if agreement is None else _agreement(Path(agreement))
-        for name, experiment in ((name, experiments[name]) for name in cells):
-            blocks = wrong if name == ERRORS else None
-            section = experiment_section(experiment, cells[name], budget, encoder, blocks)
-            sections.append(section if blocks is None else replace(section, there=count, planned=len(models)))
-        if ERRORS not in experiments:
-            sections.append(Section(ERRORS, "Errors", "Table 7, Figures 3 and 4", wrong, count, len(models)))
-        sections += [parser_section(files), stability_section(files), speed_section(files)]
-        sections += [*_tried_section(files), cost_section(cells)]
+        for name, results_of_cells in cells.items():
+            if name == ERRORS.name:
+                blocks, there = error_blocks(errors, models, budget, has_examples=dataset is not None)
+                section = experiment_section(shown[name], models, budget, encoder, blocks)
+                sections.append(replace(section, there=there, planned=len(models)))
+            else:
+                sections.append(experiment_section(shown[name], results_of_cells, budget, encoder))
         for picture in (block for section in sections for block in section.blocks if isinstance(block, Picture)):
             write_svg(picture.figure, out / FIGURES / f"{picture.name}.svg")
-    there, planned = progress(result for results in cells.values() for result in results)
+    sections += [parser_section(files), stability_section(files), speed_section(files)]
+    sections += [*tried_section(files), cost_section(own)]
+    there, planned = progress(result for results_of_cells in own.values() for result in results_of_cells)
     parts = [
         f"# {escape(_TITLE)}",
         " ".join(filter(None, (_LEAD, _lead(budget, encoder), told(plan, encoder)))),
@@ -121,16 +117,15 @@ def build_report(
     return _write(out, "index", _TITLE, "\n\n".join(parts) + "\n", markdown="report")
 
 
-def _write(out: Path, name: str, title: str, text: str, markdown: str = "") -> tuple[Path, Path]:
-    """A page as HTML and as Markdown."""
-    return (
-        _write_text(out / f"{name}.html", html_of(title, text, out)),
-        _write_text(out / f"{markdown or name}.md", text),
-    )
+def _results(cells: Iterable[Cell], files: Results, encoder: str | None) -> list[CellResult]:
+    """Cells with their results, of another encoder if one is given."""
+    if encoder is not None:
+        cells = [replace(cell, config=replace(cell.config, encoder=encoder)) for cell in cells]
+    return results_of(cells, files)
 
 
-def _write_text(path: Path, text: str) -> Path:
-    return write_atomically(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+def _position(name: str) -> int:
+    return _ORDER.index(name) if name in _ORDER else len(_ORDER)
 
 
 def _lead(budget: Budget, encoder: str | None) -> str:
@@ -143,36 +138,16 @@ def _lead(budget: Budget, encoder: str | None) -> str:
     )
 
 
-def _on(encoder: str | None, cell: Cell) -> Cell:
-    return cell if encoder is None else replace(cell, config=replace(cell.config, encoder=encoder))
-
-
-def _position(name: str) -> int:
-    """Where an experiment is on the page; experiments of somebody's own come after ours."""
-    return _ORDER.index(name) if name in _ORDER else len(_ORDER)
-
-
-def _agreement(file: Path) -> list[Section]:
+def _agreement(file: Path) -> Section:
     """What a person wrote, without its title and its comments, its headings one level lower."""
     text = re.sub("<!--.*?-->", "", file.read_text(encoding="utf-8"), flags=re.DOTALL).strip()
     text = re.sub("^#", "##", re.sub("^# .*", "", text), flags=re.MULTILINE)
-    return [Section("agreement", "Where we agree with the paper, and where not", "ours", (text.strip(),))]
+    return Section("agreement", "Where we agree with the paper, and where not", "ours", (text.strip(),))
 
 
-def _tried_section(results: Results) -> list[Section]:
-    """What was tried on held-out databases before the experiments: one run each, by hand."""
-    rows, files = [], results.called("sql/held-out")
-    for file in files:
-        for run in file.content.get("runs", []):
-            value = run.get("held_out_exact")
-            number = Entry(f"{value:.1f}" if isinstance(value, int | float) else "")
-            rows.append((str(run.get("change", "")), str(run.get("epochs", "")), number))
-    if not rows:
-        return []
-    caption = (
-        "Exact match on 20 training databases that were held out, one run each, so about a point either way is chance. "
-        f"Files: {', '.join(file.name for file in files)}."
-    )
-    commands = [command(str(file.content.get("command", ""))) for file in files]
-    blocks = (table(("change", "epochs", "exact match, %"), rows, caption), *commands)
-    return [Section("tried", "What was tried on held-out databases", "ours", blocks)]
+def _write(out: Path, name: str, title: str, text: str, markdown: str = "") -> tuple[Path, Path]:
+    """Write a page as HTML and as Markdown."""
+    page, file = out / f"{name}.html", out / f"{markdown or name}.md"
+    for path, content in ((page, html_of(title, text, out)), (file, text)):
+        write_atomically(path, partial(Path.write_text, data=content, encoding="utf-8"))
+    return page, file

@@ -1,11 +1,9 @@
 """The error analysis in the report: its runs, its numbers, and text of errors on a page of its own."""
 
-import hashlib
 import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
 
 import pytest
 from dtfixup_paper.report.cells import results_of
@@ -16,9 +14,9 @@ from dtfixup_paper.tables.paper_numbers import TABLE_7_MODELS
 from dtfixup_paper.tables.result_files import read_results
 from dtfixup_paper.tables.spider_depth import error_cells
 from dtfixup_paper.tables.spider_errors import ErrorClass, RunErrors, write_errors
-from playwright.sync_api import Browser
 
 from dtfixup.errors import DataError
+from dtfixup.files import file_sha256
 from dtfixup.sql.database.dataset import Dataset
 from dtfixup.sql.evaluation.error_kinds import Clause
 from dtfixup.sql.evaluation.exact_match import Hardness
@@ -48,7 +46,7 @@ def dataset(tmp_path: Path) -> Dataset:
 
 def write_run(folder: Path, config: SqlSpConfig, classes: Classes, seed: int = 1, beams: Path | None = None) -> None:
     """A file of errors."""
-    digest = hashlib.sha256(beams.read_bytes()).hexdigest() if beams else ""
+    digest = file_sha256(beams) if beams else ""
     run = {"config": to_json(config), "seed": seed, "is_tuned": seed == TUNED}
     clauses = {Clause.SELECT: dict.fromkeys(ErrorClass, 1)}
     errors = RunErrors("dev", 7, run, digest, (Hardness.EASY,) * len(classes), tuple(classes), clauses)
@@ -71,16 +69,11 @@ def texts_of(folder: Path) -> list[str]:
     return list(map(str, blocks))
 
 
-def numbers(text: str) -> dict[str, list[str]]:
-    """The entries of a table by the first of their row."""
-    return {first: rest for first, *rest in rows_of(text)}
-
-
 def test_table_7_has_the_papers_numbers_and_follows_the_files(tmp_path: Path) -> None:
     write_three(tmp_path)
     table = texts_of(tmp_path)[0]
     note = "|minilm · seed 1 · 16 epochs · made-up examples"
-    assert numbers(table) == {
+    assert rows_of(table) == {
         "": [f"{model}, {whose}" for model in TABLE_7_MODELS for whose in ("paper", "ours")],
         "false negative": ["39", "1", "35", "0", "42", "1"],
         "column": ["51", "0", "60", "1", "53", "1"],
@@ -90,7 +83,7 @@ def test_table_7_has_the_papers_numbers_and_follows_the_files(tmp_path: Path) ->
     }
     assert "on 7 random variants" in table
     write_run(tmp_path, sql_config("dt-fixup", 24), (C, S, S, F))
-    assert numbers(texts_of(tmp_path)[0])["sketch"][-1] == "2"
+    assert rows_of(texts_of(tmp_path)[0])["sketch"][-1] == "2"
 
 
 def test_figures_3_and_4_leave_false_negatives_out(tmp_path: Path) -> None:
@@ -107,7 +100,7 @@ def test_figures_3_and_4_leave_false_negatives_out(tmp_path: Path) -> None:
 def test_the_three_are_those_of_the_budget_and_the_encoder(tmp_path: Path) -> None:
     def wrong() -> list[str]:
         """Of the three models."""
-        return [entry.split("|")[0] for entry in numbers(texts_of(tmp_path)[0])["all"][1::2]]
+        return [entry.split("|")[0] for entry in rows_of(texts_of(tmp_path)[0])["all"][1::2]]
 
     missing = "not analysed yet"
     for odd in (sql_config("dt-fixup", 24, epochs=10), sql_config("dt-fixup", 4, encoder="mpnet")):
@@ -115,7 +108,7 @@ def test_the_three_are_those_of_the_budget_and_the_encoder(tmp_path: Path) -> No
     assert wrong() == [missing] * 3
     _, note, runs, *_ = texts_of(tmp_path)
     assert "over all three models; standard, N = 4, DT-Fixup, N = 4, DT-Fixup, N = 24: not analysed yet." in note
-    assert list(numbers(runs)) == [
+    assert list(rows_of(runs)) == [
         "run",
         "DT-Fixup, N = 24|minilm · seed 2 · 10 epochs · made-up examples",
         "DT-Fixup, N = 4|mpnet · seed 2 · 16 epochs · made-up examples",
@@ -128,8 +121,8 @@ def test_the_three_are_those_of_the_budget_and_the_encoder(tmp_path: Path) -> No
     assert wrong() == ["4", "3", "2"], "of the seed that all three have"
     table, *_, runs, clauses, files, _, how_to_read = texts_of(tmp_path)
     assert "Ours: encoder minilm (22.7M parameters), budget gpu, 16 epochs, batch 32" in table
-    assert len(numbers(runs)) == 1 + 6
-    assert numbers(clauses)["select"] == ["4", "4", "4"]
+    assert len(rows_of(runs)) == 1 + 6
+    assert rows_of(clauses)["select"] == ["4", "4", "4"]
     assert "errors-dt-fixup-n24-e10-seed2.json" in files
     assert "dtfixup report --data spider" in how_to_read
 
@@ -208,34 +201,6 @@ def test_other_runs_than_those_of_table_7_are_there_to_read(tmp_path: Path, data
         ("errors-dt-fixup-n24-e16-seed1 (1 error)", ""), ("", "`SELECT 1`"),
     ]  # fmt: skip
     assert "No beams.jsonl matches errors-standard-n8-e16-seed5.json: give" in errors
-    runs = list(numbers(texts_of(results)[2]))
+    runs = list(rows_of(texts_of(results)[2]))
     assert runs[1] == "DT-Fixup, N = 24|minilm · seed 1 · 16 epochs · train and train_others · made-up examples"
     assert runs[-1] == "standard, N = 8|minilm · seed 5 · fine-tuned for 16 epochs · made-up examples"
-
-
-SIZES = {"phone": {"width": 390, "height": 844}, "screen": {"width": 1280, "height": 900}}
-
-
-@pytest.mark.parametrize(("size", "scheme"), [("phone", "light"), ("screen", "dark")])
-def test_the_pages_in_a_browser(
-    browser: Browser, size: str, scheme: Literal["light", "dark"], tmp_path: Path, dataset: Dataset
-) -> None:
-    write_deep(tmp_path)
-    report_of(tmp_path, dataset, tmp_path / "runs")
-    page = browser.new_page(viewport=SIZES[size], color_scheme=scheme)
-    complaints: list[str] = []
-    page.on("console", lambda message: complaints.append(message.text))
-    page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.goto((tmp_path / "report" / "index.html").as_uri())
-    for title in ("Table 7, Figures 3 and 4", "every error"):
-        assert not page.evaluate("document.documentElement.scrollWidth > window.innerWidth"), "wide tables scroll alone"
-        ink, sheet = (
-            sum(map(int, re.findall(r"\d+", page.evaluate(f"getComputedStyle(document.body).{name}"))[:3]))
-            for name in ("color", "backgroundColor")
-        )
-        assert (ink < sheet) == (scheme == "light")
-        assert page.get_by_text(title).first.is_visible()
-        page.locator("a[href='errors.html']").first.click() if title != "every error" else None
-    assert HOSTILE in page.locator("body").inner_text()
-    assert complaints == []
-    page.close()

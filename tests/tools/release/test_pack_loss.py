@@ -26,7 +26,7 @@ from dtfixup.training.config import to_json
 from dtfixup.weights.tensors import save_weights
 from dtfixup.weights.trained import frozen_checksum, frozen_names
 from tools.release import pack_loss
-from tools.release.pack_loss import Decoded, PackLoss, decode_split, measure_loss, rounding_by_part, show_loss
+from tools.release.pack_loss import Decoded, PackLoss, decode_dev, measure_loss, rounding_by_part, show_loss
 
 FERRY = open_dataset(sample_folder()).schemas["river_ferry"]
 GOLD = "SELECT name FROM pier ORDER BY name"
@@ -51,10 +51,10 @@ def test_metrics_are_percentages_of_both() -> None:
         "dev_exact_packed_easy": 50,
     }
     assert loss.failures == {Failure.SHOWN_COLUMNS.value: 2, Failure.ORDER.value: 1}
-    said = StringIO()
-    show_loss(loss, Console(file=said, width=100))
-    assert "lost_points                25.00" in said.getvalue()
-    assert "all" in said.getvalue()
+    text = StringIO()
+    show_loss(loss, Console(file=text, width=100))
+    assert "lost_points                25.00" in text.getvalue()
+    assert "all" in text.getvalue()
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +88,7 @@ def test_both_files_are_decoded(run: Path, prepared: Prepared, tmp_path: Path, m
     done = pack_model(run, tmp_path / "packed.safetensors", megabytes=12.0)
     loss = measure_loss(full, done.path, prepared, beam=2)
     assert len(loss.full.queries) == len(loss.packed.queries) == 4
-    assert loss.full.queries == decode_split(load_model(full), prepared, "dev", 2).queries
+    assert loss.full.queries == decode_dev(load_model(full), prepared, 2).queries
     assert loss.megabytes == done.megabytes < loss.megabytes_full
     stored = sum(
         np.prod(tensor.shape) for name, tensor in load_model(full).model.named_parameters() if tensor.requires_grad
@@ -106,7 +106,7 @@ def test_one_part_is_rounded_at_a_time(run: Path, prepared: Prepared, monkeypatc
         seen.append({name.split(".")[0] for name in now if not torch.equal(now[name], before[name])})
         return decoded([GOLD, "SELECT city FROM pier"])
 
-    monkeypatch.setattr(pack_loss, "decode_split", look)
+    monkeypatch.setattr(pack_loss, "decode_dev", look)
     changed = rounding_by_part(run / "last.safetensors", decoded([GOLD, GOLD]), prepared)
     assert changed == {"changed_share_encoder": 50, "changed_share_stack": 50, "changed_share_rest": 50}
     assert seen[:2] == [{"encoder"}, {"stack"}]
