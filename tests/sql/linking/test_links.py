@@ -66,15 +66,7 @@ def test_a_schema_of_350_columns() -> None:
     assert exact == [350, 18]
 
 
-def _matrix(links: Links, n_words: int = 4) -> tuple[list[list[int]], list[list[int]]]:
-    columns, tables = links.matrix(n_words, SCHEMA)
-    assert columns.dtype == tables.dtype == np.uint8
-    assert columns.shape == (n_words, len(SCHEMA.columns))
-    assert tables.shape == (n_words, len(SCHEMA.tables))
-    return columns[:, :3].tolist(), tables[:, :2].tolist()
-
-
-def test_the_matrix_says_what_each_word_says() -> None:
+def test_the_codes_of_each_word() -> None:
     names = (
         NameLink(0, 2, Item.COLUMN, 1, MatchKind.PARTIAL),
         NameLink(1, 2, Item.COLUMN, 1, MatchKind.EXACT),
@@ -83,23 +75,27 @@ def test_the_matrix_says_what_each_word_says() -> None:
         NameLink(0, 1, Item.TABLE, 1, MatchKind.EXACT),
         NameLink(0, 2, Item.TABLE, 1, MatchKind.PARTIAL),
     )
-    values = (
-        ValueLink(2, 4, 2, "x", ValueMatch.WHOLE, STRONG),
-        ValueLink(0, 4, 1, "y", ValueMatch.PART, STRONG - 0.1),
-    )
-    columns, tables = _matrix(Links(names, values))
+    values = (ValueLink(2, 4, 2, "x", ValueMatch.WHOLE, STRONG), ValueLink(0, 4, 1, "y", ValueMatch.PART, STRONG - 0.1))
+    columns = len(SCHEMA.columns)
+    codes = Links(names, values).codes(4, SCHEMA)
+    assert (codes.dtype, codes.shape) == (np.uint8, (4, columns + len(SCHEMA.tables)))
     none, partial, exact, value = Match
     # A value replaces a partial name and an exact name stays; a weak value says nothing.
-    assert columns == [[none, partial, none], [none, exact, none], [none, none, exact], [none, none, value]]
-    assert tables == [[none, exact], [none, partial], [none, none], [none, none]]
+    assert codes[:, :3].tolist() == [
+        [none, partial, none],
+        [none, exact, none],
+        [none, none, exact],
+        [none, none, value],
+    ]
+    assert codes[:, columns : columns + 2].tolist() == [[none, exact], [none, partial], [none, none], [none, none]]
+    assert (codes[:, SCHEMA.stars[1]] == codes[:, columns + 1]).all(), "a star is matched as its table"
 
 
-def test_the_order_of_links_does_not_change_the_matrix() -> None:
+def test_the_order_of_links_does_not_change_the_codes() -> None:
     words = split_words("Which French artist has the song name 'Hey' and age 23?")
     links = link(words, SCHEMA, CONTENT)
     turned = Links(links.names[::-1], links.values[::-1])
-    for one, other in zip(links.matrix(len(words), SCHEMA), turned.matrix(len(words), SCHEMA), strict=True):
-        assert (one == other).all()
+    assert (links.codes(len(words), SCHEMA) == turned.codes(len(words), SCHEMA)).all()
 
 
 _SAID = st.sampled_from(
@@ -125,9 +121,7 @@ def test_links_of_any_text(question: str, known: str) -> None:
         assert not SCHEMA.is_star(value.column)
         assert value.value
         assert 0 < value.strength <= 1
-    columns, tables = links.matrix(len(words), SCHEMA)
-    assert not columns[:, list(SCHEMA.stars)].any()
-    assert tables.max(initial=0) <= Match.EXACT
+    assert links.codes(len(words), SCHEMA)[:, len(SCHEMA.columns) :].max(initial=0) <= Match.EXACT
 
 
 @given(st.lists(st.text(max_size=8), min_size=3, max_size=3), st.text(max_size=30))

@@ -206,6 +206,11 @@ def build_index(columns: Sequence[ColumnValues]) -> ContentIndex:
     return ContentIndex(described, whole, numbers, containing)
 
 
+def unknown_content(schema: Schema) -> ContentIndex:
+    """The index of a database whose rows are not known."""
+    return build_index([ColumnValues((), True, 0)] * len(schema.columns))
+
+
 def words_of(value: str) -> tuple[str, ...]:
     """The lemmas of a stored value's words."""
     return tuple(map(lemma, _WORD.findall(value)))
