@@ -1,7 +1,7 @@
-"""What a database's columns hold, looked up by the words of a question.
+"""The values of a database's columns, looked up by the words of a question.
 
 In: a schema and where its rows are. Out: `ContentIndex`. It is built once within `ContentLimits` and kept on disk under
-a hash of the database file, so that a changed database gives a new index; a damaged file is built again.
+a hash of the database file, so a changed database gets a new index; a damaged file is built again.
 """
 
 import hashlib
@@ -30,7 +30,7 @@ from dtfixup.sql.language.world import Topic, world
 
 
 class Looks(StrEnum):
-    """What the values of a column look like, whatever type was declared."""
+    """What the values of a column look like; the declared type may differ."""
 
     NOTHING = "nothing"
     TEXT = "text"
@@ -52,7 +52,7 @@ class ColumnContent:
 
     values: tuple[str, ...]
     is_whole: bool
-    """Whether `values` are all there are; otherwise a limit left some out."""
+    """False if a limit left some values out."""
     rows: int
     """Rows of its table that were looked at."""
     looks: Looks
@@ -73,7 +73,7 @@ class ColumnContent:
 
     @property
     def is_choice(self) -> bool:
-        """Whether the column tells rows apart by a few texts that come again and again, or by yes and no."""
+        """Whether the column classifies rows by a few repeated texts, or by yes and no."""
         if not self.is_whole or len(self.values) > _FEW or self.rows < _REPEATED * len(self.values):
             return False
         return self.looks is Looks.TEXT or Topic.TRUTH in self.topics
@@ -83,7 +83,7 @@ class ColumnContent:
 class ContentIndex:
     """The content of one database; columns are indexed as in `Schema.columns`.
 
-    A value is known by its number, counted over all columns; the look-ups hold lists of these numbers.
+    A value's number counts the values over all columns; the look-ups hold lists of these numbers.
     """
 
     columns: tuple[ColumnContent, ...]
@@ -169,7 +169,7 @@ def looks_of(column: int, schema: Schema, content: ContentIndex | None) -> Looks
     return _DECLARED.get(schema.columns[column].type, Looks.NOTHING) if looks is Looks.NOTHING else looks
 
 
-_RARE = 24  # values that a word may be part of and still tell them apart
+_RARE = 24  # values that may share a word; a more common word tells none apart
 _SOME = 60  # distinct values of a column that are compared one by one
 _FEW = 10  # distinct values of a column that can be listed
 _REPEATED = 1.5  # rows per distinct value where values come again
@@ -247,7 +247,7 @@ _FIGURES = re.compile(r"[-+]?[\d,]*\.?\d+(?:[eE][-+]?\d+)?", re.ASCII)
 
 
 def _topics_of(values: Sequence[str]) -> frozenset[Topic]:
-    if len(values) == 1 and len(values[0]) < 3:  # one code alone says nothing of what it stands for
+    if len(values) == 1 and len(values[0]) < 3:  # one code alone may mean anything
         return frozenset()
     topics = world().topics
     counts = Counter(topic for value in values for topic in topics.get(compact(value), ()))

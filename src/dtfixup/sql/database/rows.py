@@ -20,10 +20,10 @@ from dtfixup.sql.database.schema import Column, ColumnType, Schema, Table
 
 @dataclass(frozen=True, slots=True)
 class ContentLimits:
-    """How much of a database is looked at; what lies beyond is not linked, and `ColumnValues` says so."""
+    """How much of a database is read; `ColumnValues.is_whole` is False for a column that goes beyond."""
 
     rows: int = 100_000
-    """Rows read per table, the first the database gives."""
+    """Rows read per table, the first that the database returns."""
     values: int = 10_000
     """Distinct values held per column."""
     total: int = 300_000
@@ -37,7 +37,7 @@ class ContentLimits:
 
 @dataclass(frozen=True, slots=True)
 class ColumnValues:
-    """A column's distinct values as sorted texts; `is_whole` when nothing was left out for a limit."""
+    """A column's distinct values as sorted texts; `is_whole` if no limit left any out."""
 
     values: tuple[str, ...]
     is_whole: bool
@@ -105,7 +105,7 @@ def _distinct_values(
     if column.type is ColumnType.OTHERS and kind != "sqlite":  # binary content and documents: DISTINCT may refuse them
         return ()
     source = _quoted(connection, table)
-    # The table's name stands before the column's: alone, SQLite takes an unknown quoted name for a text.
+    # Qualified by its table, since SQLite takes an unknown quoted name alone for a text.
     item = f"{source}.{connection.dialect.identifier_preparer.quote_identifier(column.name)}"
     if is_cut:
         source, item = f"(SELECT {item} AS item FROM {source} LIMIT {limits.rows}) AS first_rows", "item"
@@ -123,7 +123,7 @@ def _quoted(connection: Connection, table: Table) -> str:
 
 
 def _is_internal(connection: Connection, table: Table) -> bool:
-    """Whether SQLite keeps this table for itself: a schema may list it, but nobody asks for its rows."""
+    """Whether this is SQLite's own table: a schema may list it, but nobody asks for its rows."""
     return connection.dialect.name == "sqlite" and table.name.lower().startswith("sqlite_")
 
 

@@ -81,15 +81,15 @@ class Schema:
 
     @cached_property
     def table_index(self) -> dict[str, int]:
-        """Table index by lower-case name; names that several tables share but for case are left out.
+        """Table index by lower-case name, without names that differ only in case: `find_table` finds those.
 
-        `find_table` tells those apart. PostgreSQL can hold both `users` and `"Users"`, SQLite both `é` and `É`.
+        PostgreSQL can hold both `users` and `"Users"`, SQLite both `é` and `É`.
         """
         return _by_unique_key([table.name.lower() for table in self.tables])
 
     @cached_property
     def column_index(self) -> dict[tuple[int, str], int]:
-        """Column index by table index and lower-case name; left out and found as in `table_index`."""
+        """Column index by table index and lower-case name, as in `table_index`."""
         return _by_unique_key([(column.table, column.name.lower()) for column in self.columns])
 
     @cached_property

@@ -86,7 +86,7 @@ def link_values(
     search.numbers()
     search.dates()
     search.durations()
-    links = _narrowed(search.found.values(), schema, names)
+    links = _narrowed(search.links.values(), schema, names)
     return tuple(sorted(links, key=lambda link: (link.start, link.end, link.column, link.value)))
 
 
@@ -116,7 +116,7 @@ def _narrowed(links: Collection[ValueLink], schema: Schema, names: Sequence[Name
 
 
 class _Search:
-    """The search over one question; earlier finds narrow down later searches."""
+    """The search over one question; earlier links narrow down later searches."""
 
     def __init__(self, words: Sequence[Word], schema: Schema, content: ContentIndex, names: Sequence[NameLink]) -> None:
         self.words = words
@@ -126,14 +126,14 @@ class _Search:
         self.name_index = name_index(schema)
         self.quoted = quoted_spans(words)
         self.exactly_named = {(link.start, link.end) for link in names if link.kind is MatchKind.EXACT}
-        self.found: dict[tuple[int, int, int, str], ValueLink] = {}
+        self.links: dict[tuple[int, int, int, str], ValueLink] = {}
         self.taken: list[tuple[int, int]] = []  # spans that are whole stored values
 
     def add(self, start: int, end: int, hits: Iterable[Hit], how: ValueMatch, strength: float) -> None:
         for hit in hits:
             key = (start, end, hit.column, hit.value)
-            if key not in self.found or self.found[key].strength < strength:
-                self.found[key] = ValueLink(start, end, hit.column, hit.value, how, strength)
+            if key not in self.links or self.links[key].strength < strength:
+                self.links[key] = ValueLink(start, end, hit.column, hit.value, how, strength)
 
     def is_quoted(self, start: int, end: int) -> bool:
         return any(first <= start and end <= last for first, last in self.quoted)
