@@ -5,12 +5,16 @@ from itertools import chain
 import numpy as np
 
 from dtfixup.sql.grammar.rules import Choice, ColumnKind
-from dtfixup.sql.linking.relations import Match, Relation, expand
+from dtfixup.sql.linking.relations import Match, Relation
 from dtfixup.sql.model.batches import Batch
 from dtfixup.sql.model.prepared import ExampleArrays, SpecialTokens, starts
 from dtfixup.sql.model.shapes import ANCHOR_TOKENS
 
 CLS, SEP, PAD = 101, 102, 0
+DISTANCES = (
+    *(Relation.WORD_TWO_OR_MORE_BEFORE, Relation.WORD_BEFORE, Relation.WORD_SAME),
+    *(Relation.WORD_AFTER, Relation.WORD_TWO_OR_MORE_AFTER),
+)
 
 
 class Plain:
@@ -54,10 +58,24 @@ class Plain:
     def links(self) -> np.ndarray:
         return self.prepared.row("link", "links", self.example).reshape(self.words, self.items)
 
-    def relations(self, links: np.ndarray | None = None) -> np.ndarray:
+    def relations(self) -> np.ndarray:
+        """The relation of every pair of words, columns and tables, by its name."""
+        kinds = ["STAR" if kind == ColumnKind.STAR else "COLUMN" for kind in self.kinds]
+        kinds += ["TABLE"] * (self.items - self.columns)
         among = self.prepared.row("relation", "relations", self.database).reshape(self.items, self.items)
-        stars = np.nonzero(np.array(self.kinds) == ColumnKind.STAR)[0]
-        return expand(among, self.links if links is None else links, self.columns, stars)
+        links, words = self.links, self.words
+        relations = np.zeros((words + self.items, words + self.items), np.uint8)
+        for one, other in np.ndindex(relations.shape):
+            if max(one, other) < words:
+                relation = DISTANCES[max(-2, min(other - one, 2)) + 2]
+            elif one < words:
+                relation = Relation[f"WORD_{kinds[other - words]}_{Match(links[one, other - words]).name}"]
+            elif other < words:
+                relation = Relation[f"{kinds[one - words]}_WORD_{Match(links[other, one - words]).name}"]
+            else:
+                relation = among[one - words, other - words]
+            relations[one, other] = relation
+        return relations
 
     def steps(self, name: str) -> list[int]:
         return self.prepared.row(f"step.{name}", "steps", self.example).tolist()

@@ -1,4 +1,8 @@
-"""A small schema with content for the tests of linking and candidates."""
+"""A small schema with content for the tests of linking and candidates, and questions about it."""
+
+from pathlib import Path
+
+from hypothesis import strategies as st
 
 from dtfixup.sql.database.content import ContentIndex, build_index
 from dtfixup.sql.database.rows import ColumnValues
@@ -54,3 +58,17 @@ CONTENT: ContentIndex = build_index(
 )
 
 EMPTY: ContentIndex = build_index([ColumnValues((), True, 0) for _ in SCHEMA.columns])
+
+_WORDS = """
+    French artists who are touring older than 30 albums by Nancy Edwards cost more at least two 12.5 'Hey' " ' the Who
+    IN The November 5th , 2007 August 4 minutes song name named letter w contains male CA 00123456 Norther artits null
+    xanadu - ? . '' "" 1,000 -4 half 1980s comp jazz Balls to Wall
+"""
+QUESTIONS = st.one_of(st.text(), st.lists(st.sampled_from(_WORDS.split()), max_size=20).map(" ".join))
+CONTENTS = st.sampled_from([CONTENT, EMPTY, None])
+
+
+def read_cases(name: str) -> list[list[str]]:
+    """The blocks of a fixture: a question and what is expected, line by line."""
+    text = (Path(__file__).parent / "fixtures" / name).read_text(encoding="utf-8")
+    return [block.splitlines() for block in text.split("\n\n") if block.strip() and not block.startswith("#")]

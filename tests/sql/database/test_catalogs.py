@@ -5,13 +5,7 @@ import pytest
 from dtfixup.sql.database.catalogs import mysql_type, postgresql_type, sqlite_type
 from dtfixup.sql.database.schema import ColumnType
 
-NUMBER, TEXT, TIME, BOOLEAN, OTHERS = (
-    ColumnType.NUMBER,
-    ColumnType.TEXT,
-    ColumnType.TIME,
-    ColumnType.BOOLEAN,
-    ColumnType.OTHERS,
-)
+_, TEXT, NUMBER, TIME, BOOLEAN, OTHERS = ColumnType
 
 SQLITE = {
     NUMBER: "INTEGER int BIGINT UNSIGNED-BIG-INT REAL FLOAT DOUBLE NUMERIC(8,2) DECIMAL NUMBER MONEY SERIAL INT2 NUM",

@@ -79,30 +79,21 @@ def test_a_driver_s_message_is_not_shown_where_it_repeats_the_password() -> None
     assert reason_of(ValueError("no user ada"), same) == "no user ada"
 
 
-def _check_read_only(url: str, create: str) -> None:
-    engine = open_engine(Location.of(url))
-    with engine.connect() as connection:
-        assert connection.execute(text("SELECT 1")).scalar_one() == 1
-        with pytest.raises(DBAPIError, match=r"(?i)read.only"):
-            connection.execute(text(create))
-    engine.dispose()
-
-
-def _check_wrong_user(url: str) -> None:
-    wrong = make_url(url).set(username="nobody_here", password="pass-word").render_as_string(hide_password=False)
+@pytest.mark.parametrize(
+    ("server", "driver", "plain"),
+    [("postgresql", "postgresql+psycopg:", "postgres:"), ("mariadb", "mysql+pymysql:", "mariadb:")],
+)
+def test_a_server(server: str, driver: str, plain: str, request: pytest.FixtureRequest) -> None:
+    fresh = request.getfixturevalue(f"fresh_{server}")
+    for url in (fresh, fresh.replace(driver, plain)):
+        engine = open_engine(Location.of(url))
+        with engine.connect() as connection:
+            assert connection.execute(text("SELECT 1")).scalar_one() == 1
+            with pytest.raises(DBAPIError, match=r"(?i)read.only"):
+                connection.execute(text("CREATE TABLE t (a int)"))
+        engine.dispose()
+    wrong = make_url(fresh).set(username="nobody_here", password="pass-word").render_as_string(hide_password=False)
     with pytest.raises(SchemaError, match="cannot be reached") as caught:
         open_engine(Location.of(wrong))
     assert "nobody_here" in str(caught.value)
     assert "pass-word" not in str(caught.value)
-
-
-def test_postgresql(fresh_postgresql: str) -> None:
-    _check_read_only(fresh_postgresql, "CREATE TABLE t (a int)")
-    _check_read_only(fresh_postgresql.replace("postgresql+psycopg:", "postgres:"), "CREATE TABLE t (a int)")
-    _check_wrong_user(fresh_postgresql)
-
-
-def test_mariadb(fresh_mariadb: str) -> None:
-    _check_read_only(fresh_mariadb, "CREATE TABLE t (a int)")
-    _check_read_only(fresh_mariadb.replace("mysql+pymysql:", "mariadb:"), "CREATE TABLE t (a int)")
-    _check_wrong_user(fresh_mariadb)

@@ -4,7 +4,6 @@ import errno
 import os
 import sqlite3
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
@@ -12,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dtfixup.errors import DataError, SchemaError
+from dtfixup.errors import DataError
 from dtfixup.sql.database import content as module
 from dtfixup.sql.database.content import ContentIndex, Hit, Looks, build_index, open_content
 from dtfixup.sql.database.rows import ColumnValues, ContentLimits
@@ -290,19 +289,6 @@ def test_a_file_that_cannot_be_looked_at_is_an_error(
         open_content(SCHEMA, database, ContentLimits(values=1))
 
 
-def test_several_workers_may_make_room_at_once(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_MOST_FILES", 16)
-    index = _index(["a", "b"])
-
-    def save(worker: int) -> None:
-        for number in range(100):
-            module._save(index, cache / f"{worker}-{number}.json")
-
-    with ThreadPoolExecutor(4) as workers:
-        list(workers.map(save, range(4)))
-    assert 0 < len(list(cache.iterdir())) <= 16 + 4
-
-
 def test_a_cache_that_cannot_be_written_is_an_error(
     tmp_path: Path, database: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -310,11 +296,6 @@ def test_a_cache_that_cannot_be_written_is_an_error(
     monkeypatch.setenv("DTFIXUP_CACHE", str(tmp_path / "file"))
     with pytest.raises(DataError, match="set DTFIXUP_CACHE"):
         open_content(SCHEMA, database)
-
-
-def test_a_missing_database_is_an_error(cache: Path, tmp_path: Path) -> None:
-    with pytest.raises(SchemaError, match="does not exist"):
-        open_content(SCHEMA, tmp_path / "none.sqlite")
 
 
 def test_a_server_is_read_without_a_cache(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:

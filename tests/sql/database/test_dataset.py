@@ -93,9 +93,9 @@ def test_where_rows_are(dataset: Dataset) -> None:
 @pytest.mark.parametrize("name", ["../secret", "..", "", "/etc/passwd", "a\\b", "a\0"])
 def test_no_name_leads_out_of_the_folder(dataset: Dataset, name: str) -> None:
     (dataset.folder.parent / "secret.json").write_text(json.dumps([_GOOD]))
-    with pytest.raises(DataError, match="is no name of a split"):
+    with pytest.raises(DataError, match="is not the name of a split"):
         dataset.split(name)
-    with pytest.raises(DataError, match="is no plain name"):
+    with pytest.raises(DataError, match="is not a plain name"):
         dataset.database_file(name)
 
 

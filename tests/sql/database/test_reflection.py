@@ -15,16 +15,10 @@ from dtfixup.errors import SchemaError
 from dtfixup.sql.database import catalogs
 from dtfixup.sql.database.names import Names
 from dtfixup.sql.database.reflection import inspect_database, reflect
-from dtfixup.sql.database.schema import ColumnType, Schema, read_tables_json, write_tables_json
+from dtfixup.sql.database.schema import ColumnType, Schema, quoted, read_tables_json, write_tables_json
 from tests.sql.reflected import foreign_pairs, run_script, table_names, types_of
 
-NUMBER, TEXT, TIME, BOOLEAN, OTHERS = (
-    ColumnType.NUMBER,
-    ColumnType.TEXT,
-    ColumnType.TIME,
-    ColumnType.BOOLEAN,
-    ColumnType.OTHERS,
-)
+_, TEXT, NUMBER, TIME, BOOLEAN, OTHERS = ColumnType
 
 SHOP = """
 CREATE TABLE "order" (
@@ -78,17 +72,12 @@ def test_tables_views_columns_and_keys(shop: Schema) -> None:
     assert shop.tables[2].natural == "shipment"
 
 
-def test_the_same_schema_on_postgresql(shop: Schema, fresh_postgresql: str) -> None:
-    run_script(fresh_postgresql, SHOP)
-    schema = reflect(fresh_postgresql)
-    assert schema.database == make_url(fresh_postgresql).database
-    assert replace(schema, database="shop") == shop
-
-
-def test_the_same_schema_on_mariadb(shop: Schema, fresh_mariadb: str) -> None:
-    run_script(fresh_mariadb, SHOP)
-    schema = reflect(fresh_mariadb)
-    assert schema.database == make_url(fresh_mariadb).database
+@pytest.mark.parametrize("server", ["postgresql", "mariadb"])
+def test_the_same_schema_on_a_server(shop: Schema, server: str, request: pytest.FixtureRequest) -> None:
+    url = request.getfixturevalue(f"fresh_{server}")
+    run_script(url, SHOP)
+    schema = reflect(url)
+    assert schema.database == make_url(url).database
     assert replace(schema, database="shop") == shop
 
 
@@ -265,9 +254,6 @@ def _ascii_lower(name: str) -> str:
 def test_any_identifier_survives_on_sqlite(
     tmp_path_factory: pytest.TempPathFactory, table: str, columns: list[str]
 ) -> None:
-    def quoted(name: str) -> str:
-        return '"' + name.replace('"', '""') + '"'
-
     path = tmp_path_factory.getbasetemp() / "names.sqlite"
     path.unlink(missing_ok=True)
     own = ", ".join(f"{quoted(name)} INTEGER" for name in columns)
@@ -296,9 +282,6 @@ _AWKWARD = [
 
 def _check_awkward(url: str, names: list[str]) -> None:
     """Each as the name of a table, of its key, of what a foreign key points at, and of a column of a view."""
-
-    def quoted(name: str) -> str:
-        return '"' + name.replace('"', '""') + '"'
 
     tables = [
         f"CREATE TABLE {own} ({own} INTEGER PRIMARY KEY, parent INTEGER REFERENCES {own} ({own}))"

@@ -8,30 +8,7 @@ from dtfixup.sql.database.reflection import inspect_database, reflect
 from dtfixup.sql.database.schema import ColumnType
 from tests.sql.reflected import foreign_pairs, run_script, table_names, types_of
 
-NUMBER, TEXT, TIME, BOOLEAN, OTHERS = (
-    ColumnType.NUMBER,
-    ColumnType.TEXT,
-    ColumnType.TIME,
-    ColumnType.BOOLEAN,
-    ColumnType.OTHERS,
-)
-
-SHOP = """
-CREATE TABLE "order" (
-    id INTEGER PRIMARY KEY, "customer name" VARCHAR(40), placed DATE, "select" BOOLEAN, total DECIMAL(8,2),
-    twice DECIMAL(9,2) GENERATED ALWAYS AS (total * 2) STORED
-);
-CREATE TABLE "order line" (
-    line INTEGER NOT NULL, "order" INTEGER NOT NULL, "Größe" VARCHAR(10), "quo""te, '`" TEXT, "dot.ted" REAL,
-    PRIMARY KEY ("order", line), FOREIGN KEY ("order") REFERENCES "order" (id)
-);
-CREATE TABLE "Shipment" (
-    id INTEGER PRIMARY KEY, parent INTEGER, "order" INTEGER, "line, no" INTEGER, sent TIMESTAMP NULL,
-    FOREIGN KEY ("order", "line, no") REFERENCES "order line" ("order", line),
-    FOREIGN KEY (parent) REFERENCES "Shipment" (id)
-);
-CREATE VIEW "big order" AS SELECT id, "customer name", total FROM "order" WHERE total > 100;
-"""
+_, TEXT, NUMBER, TIME, BOOLEAN, OTHERS = ColumnType
 
 
 def test_postgresql_types(fresh_postgresql: str) -> None:

@@ -1,28 +1,20 @@
 """Links of questions to names and values; `fixtures/links.txt` says for each question what is expected."""
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dtfixup.sql.database.content import ContentIndex, build_index, open_content
-from dtfixup.sql.database.dataset import open_dataset
+from dtfixup.sql.database.content import ContentIndex, build_index
 from dtfixup.sql.database.rows import ColumnValues
 from dtfixup.sql.database.schema import ColumnType, Schema, Table, assemble
 from dtfixup.sql.language.words import split_words
 from dtfixup.sql.linking.links import Item, Links, Match, MatchKind, NameLink, ValueLink, ValueMatch, link
 from dtfixup.sql.linking.value_links import STRONG
 from dtfixup.sql.linking.view import links_json
-from tests.sql.record_shop import CONTENT, EMPTY, SCHEMA
-
-_CASES = [
-    block.splitlines()
-    for block in (Path(__file__).parents[1] / "fixtures" / "links.txt").read_text(encoding="utf-8").split("\n\n")
-    if block.strip() and not block.startswith("#")
-]
+from tests.sql.record_shop import CONTENT, CONTENTS, EMPTY, QUESTIONS, SCHEMA, read_cases
 
 
 def _written(question: str, content: ContentIndex | None = CONTENT) -> list[str]:
@@ -34,7 +26,7 @@ def _written(question: str, content: ContentIndex | None = CONTENT) -> list[str]
     return sorted(names + [f"{row['text']} = {row['column']} {row['value']!r} {row['match']}" for row in strong])
 
 
-@pytest.mark.parametrize("case", _CASES, ids=lambda case: case[0])
+@pytest.mark.parametrize("case", read_cases("links.txt"), ids=lambda case: case[0])
 def test_links_of_a_question(case: list[str]) -> None:
     question, *expected = case
     assert _written(question) == sorted(line.strip() for line in expected)
@@ -58,23 +50,7 @@ def test_no_words_no_links() -> None:
     assert link((), SCHEMA, CONTENT) == Links((), ())
 
 
-def test_a_schema_of_350_columns() -> None:
-    columns = [(f"part_{number}", f"part number {number}", ColumnType.NUMBER) for number in range(349)]
-    wide = assemble("wide", [Table("wide", "wide")], [[*columns, ("note", "note", ColumnType.TEXT)]], [[]], [])
-    words = split_words("the note of part number 17")
-    exact = [row.index for row in link(words, wide, None).names if row.kind is MatchKind.EXACT]
-    assert exact == [350, 18]
-
-
-def _matrix(links: Links, n_words: int = 4) -> tuple[list[list[int]], list[list[int]]]:
-    columns, tables = links.matrix(n_words, SCHEMA)
-    assert columns.dtype == tables.dtype == np.uint8
-    assert columns.shape == (n_words, len(SCHEMA.columns))
-    assert tables.shape == (n_words, len(SCHEMA.tables))
-    return columns[:, :3].tolist(), tables[:, :2].tolist()
-
-
-def test_the_matrix_says_what_each_word_says() -> None:
+def test_the_codes_of_each_word() -> None:
     names = (
         NameLink(0, 2, Item.COLUMN, 1, MatchKind.PARTIAL),
         NameLink(1, 2, Item.COLUMN, 1, MatchKind.EXACT),
@@ -83,36 +59,32 @@ def test_the_matrix_says_what_each_word_says() -> None:
         NameLink(0, 1, Item.TABLE, 1, MatchKind.EXACT),
         NameLink(0, 2, Item.TABLE, 1, MatchKind.PARTIAL),
     )
-    values = (
-        ValueLink(2, 4, 2, "x", ValueMatch.WHOLE, STRONG),
-        ValueLink(0, 4, 1, "y", ValueMatch.PART, STRONG - 0.1),
-    )
-    columns, tables = _matrix(Links(names, values))
+    values = (ValueLink(2, 4, 2, "x", ValueMatch.WHOLE, STRONG), ValueLink(0, 4, 1, "y", ValueMatch.PART, STRONG - 0.1))
+    columns = len(SCHEMA.columns)
+    codes = Links(names, values).codes(4, SCHEMA)
+    assert (codes.dtype, codes.shape) == (np.uint8, (4, columns + len(SCHEMA.tables)))
     none, partial, exact, value = Match
     # A value replaces a partial name and an exact name stays; a weak value says nothing.
-    assert columns == [[none, partial, none], [none, exact, none], [none, none, exact], [none, none, value]]
-    assert tables == [[none, exact], [none, partial], [none, none], [none, none]]
+    assert codes[:, :3].tolist() == [
+        [none, partial, none],
+        [none, exact, none],
+        [none, none, exact],
+        [none, none, value],
+    ]
+    assert codes[:, columns : columns + 2].tolist() == [[none, exact], [none, partial], [none, none], [none, none]]
+    assert (codes[:, SCHEMA.stars[1]] == codes[:, columns + 1]).all(), "a star is matched as its table"
 
 
-def test_the_order_of_links_does_not_change_the_matrix() -> None:
+def test_the_order_of_links_does_not_change_the_codes() -> None:
     words = split_words("Which French artist has the song name 'Hey' and age 23?")
     links = link(words, SCHEMA, CONTENT)
     turned = Links(links.names[::-1], links.values[::-1])
-    for one, other in zip(links.matrix(len(words), SCHEMA), turned.matrix(len(words), SCHEMA), strict=True):
-        assert (one == other).all()
-
-
-_SAID = st.sampled_from(
-    """French artists who are touring older than 30 albums by Nancy Edwards cost more 12.5 'Hey' " ' the Who IN The
-    November 5th , 2007 August 4 minutes song name letter w male CA 00123456 Norther artits - ? . comp jazz""".split()  # noqa: SIM905
-)
-_QUESTIONS = st.one_of(st.text(), st.lists(_SAID, max_size=20).map(" ".join))
+    assert (links.codes(len(words), SCHEMA) == turned.codes(len(words), SCHEMA)).all()
 
 
 @settings(max_examples=200)
-@given(_QUESTIONS, st.sampled_from(["rows", "no rows", "nothing"]))
-def test_links_of_any_text(question: str, known: str) -> None:
-    content = {"rows": CONTENT, "no rows": EMPTY, "nothing": None}[known]
+@given(QUESTIONS, CONTENTS)
+def test_links_of_any_text(question: str, content: ContentIndex | None) -> None:
     words = split_words(question)
     links = link(words, SCHEMA, content)
     assert links == link(words, SCHEMA, content)
@@ -125,9 +97,7 @@ def test_links_of_any_text(question: str, known: str) -> None:
         assert not SCHEMA.is_star(value.column)
         assert value.value
         assert 0 < value.strength <= 1
-    columns, tables = links.matrix(len(words), SCHEMA)
-    assert not columns[:, list(SCHEMA.stars)].any()
-    assert tables.max(initial=0) <= Match.EXACT
+    assert links.codes(len(words), SCHEMA)[:, len(SCHEMA.columns) :].max(initial=0) <= Match.EXACT
 
 
 @given(st.lists(st.text(max_size=8), min_size=3, max_size=3), st.text(max_size=30))
@@ -138,12 +108,3 @@ def test_any_stored_text_and_any_name(values: list[str], question: str) -> None:
     content = build_index([ColumnValues((), True, 3), *(ColumnValues(tuple(set(values)), True, 3) for _ in range(2))])
     asked = f"{question} {values[0]} '{values[1]}' {values[2]}"
     link(split_words(asked), schema, content)
-
-
-def test_dev_questions_link_most_of_what_they_need(spider_folder: Path) -> None:
-    dataset = open_dataset(spider_folder)
-    example = next(example for example in dataset.split("dev") if "French singers" in example.question)
-    schema = dataset.schemas[example.database]
-    content = open_content(schema, dataset.database_file(example.database), use_cache=False)
-    found = link(split_words(example.question), schema, content).values
-    assert ("singer.Country", "France") in {(schema.qualified(row.column), row.value) for row in found}

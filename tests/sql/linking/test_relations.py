@@ -1,19 +1,15 @@
-"""The relation matrix against two plain loops over every pair of items; links; wrong shapes."""
+"""The relations of a schema against two plain loops over every pair of items; the numbering of relations."""
 
 from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from dtfixup.errors import RelationError
 from dtfixup.sql.database.dataset import open_dataset
 from dtfixup.sql.database.schema import ColumnType, Schema, Table, assemble, read_tables_json
-from dtfixup.sql.linking.relations import DISTANCE, Codes, Match, Relation, expand, link_codes, schema_relations
+from dtfixup.sql.linking.relations import Match, Relation, schema_relations
 
 _SCHEMAS = read_tables_json(Path(__file__).parents[1] / "fixtures" / "tables.json")
-_HARBOUR = _SCHEMAS["harbour"]
 _CIRCLE = assemble(
     "circle",
     [Table("land", "land"), Table("city", "city"), Table("lone", "lone")],
@@ -118,41 +114,14 @@ def test_spider_schemas_equal_two_plain_loops(spider_folder: Path) -> None:
         _check_schema(schema)
 
 
-_MIRRORED = {
-    Relation.WORD_TWO_OR_MORE_BEFORE: Relation.WORD_TWO_OR_MORE_AFTER,
-    Relation.WORD_BEFORE: Relation.WORD_AFTER,
-}
-
-
-def _mirror(relation: Relation) -> Relation:
-    """The relation seen from the other item, read off its name."""
-    pairs = _MIRRORED | {after: before for before, after in _MIRRORED.items()}
-    if relation in pairs:
-        return pairs[relation]
-    if relation is Relation.WORD_SAME:
-        return relation
-    one, other, *rest = relation.name.split("_")
-    turned = {"FORWARD": "BACKWARD", "BACKWARD": "FORWARD"}
-    return Relation["_".join([other, one, *(turned.get(word, word) for word in rest)])]
-
-
-def _expanded(schema: Schema, words: int, rng: np.random.Generator, **options: bool) -> Codes:
-    columns_WC = rng.integers(0, len(Match), (words, len(schema.columns))).astype(np.uint8)
-    tables_WT = rng.integers(0, Match.VALUE, (words, len(schema.tables))).astype(np.uint8)
-    links = link_codes(columns_WC, tables_WT, schema)
-    return expand(schema_relations(schema), links, len(schema.columns), np.array(schema.stars), **options)
-
-
 @pytest.mark.parametrize("schema", [*_SCHEMAS.values(), _CIRCLE], ids=lambda schema: schema.database)
 def test_every_relation_has_its_mirror_across_the_diagonal(schema: Schema) -> None:
-    found = _expanded(schema, 7, np.random.default_rng(0))
+    turned = {"FORWARD": "BACKWARD", "BACKWARD": "FORWARD"}
+    found = schema_relations(schema)
     for (one, other), relation in np.ndenumerate(found):
-        assert Relation(found[other, one]) is _mirror(Relation(relation))
-
-
-def test_mirroring_twice_gives_the_relation_back() -> None:
-    for relation in Relation:
-        assert _mirror(_mirror(relation)) is relation
+        first, second, *rest = Relation(relation).name.split("_")
+        mirror = "_".join([second, first, *(turned.get(word, word) for word in rest)])
+        assert Relation(found[other, one]).name == mirror
 
 
 def test_relations_are_numbered_from_zero_without_gaps() -> None:
@@ -166,92 +135,3 @@ def test_matches_follow_each_other_in_every_block() -> None:
     for block in ("WORD_TABLE", "TABLE_WORD", "WORD_STAR", "STAR_WORD"):
         matches = [match for match in Match if match is not Match.VALUE]
         assert [Relation[f"{block}_{match.name}"] - Relation[f"{block}_NONE"] for match in matches] == matches
-
-
-@settings(max_examples=50, deadline=None)
-@given(words=st.integers(0, 9), seed=st.integers(0, 1000), values_apart=st.booleans())
-def test_expand_equals_two_plain_loops(words: int, seed: int, values_apart: bool) -> None:
-    schema = _CIRCLE
-    rng = np.random.default_rng(seed)
-    columns, tables = len(schema.columns), len(schema.tables)
-    columns_WC = rng.integers(0, len(Match), (words, columns)).astype(np.uint8)
-    tables_WT = rng.integers(0, Match.VALUE, (words, tables)).astype(np.uint8)
-    part = schema_relations(schema)
-    links = link_codes(columns_WC, tables_WT, schema)
-    before = links.copy()
-    found = expand(part, links, columns, np.array(schema.stars), values_apart=values_apart)
-    assert (links == before).all()
-    if values_apart:
-        assert (expand(part, links, columns, np.array(schema.stars)) == found).all(), "values are apart unless said"
-    kinds = ["WORD"] * words + ["STAR" if schema.is_star(column) else "COLUMN" for column in range(columns)]
-    kinds += ["TABLE"] * tables
-    assert found.shape == (len(kinds), len(kinds))
-    assert found.dtype == np.uint8
-
-    def match(word: int, item: int) -> str:
-        if kinds[item] == "COLUMN":
-            code = Match(columns_WC[word, item - words])
-        else:
-            index = item - words
-            code = Match(tables_WT[word, index - columns if index >= columns else schema.columns[index].table])
-        return Match.EXACT.name if code is Match.VALUE and not values_apart else code.name
-
-    for (one, other), relation in np.ndenumerate(found):
-        if max(one, other) < words:
-            expected = Relation(min(max(other - one, -DISTANCE), DISTANCE) + Relation.WORD_SAME)
-        elif one < words:
-            expected = Relation[f"WORD_{kinds[other]}_{match(one, other)}"]
-        elif other < words:
-            expected = Relation[f"{kinds[one]}_WORD_{match(other, one)}"]
-        else:
-            expected = Relation(part[one - words, other - words])
-        assert Relation(relation) is expected
-
-
-def test_words_before_and_after() -> None:
-    found = expand(np.zeros((0, 0), np.uint8), np.zeros((4, 0), np.uint8), 0, np.array([], int))
-    assert [Relation(code).name for code in found[1]] == [
-        "WORD_BEFORE", "WORD_SAME", "WORD_AFTER", "WORD_TWO_OR_MORE_AFTER",
-    ]  # fmt: skip
-    assert Relation(found[3, 0]).name == "WORD_TWO_OR_MORE_BEFORE"
-
-
-def _links(schema: Schema, words: int = 2) -> tuple[Codes, Codes]:
-    return np.zeros((words, len(schema.columns)), np.uint8), np.zeros((words, len(schema.tables)), np.uint8)
-
-
-def test_links_of_a_star_are_those_of_its_table() -> None:
-    columns_WC, tables_WT = _links(_HARBOUR)
-    columns_WC[0, 12] = Match.VALUE
-    columns_WC[0, 10] = Match.EXACT
-    tables_WT[1, 2] = Match.PARTIAL
-    codes = link_codes(columns_WC, tables_WT, _HARBOUR)
-    assert codes.shape == (2, len(_HARBOUR.columns) + len(_HARBOUR.tables))
-    assert [(int(word), int(item), int(codes[word, item])) for word, item in np.argwhere(codes)] == [
-        (0, 12, Match.VALUE),
-        (1, 10, Match.PARTIAL),
-        (1, len(_HARBOUR.columns) + 2, Match.PARTIAL),
-    ]
-    assert columns_WC[0, 10] == Match.EXACT, "what came in is left as it was"
-
-
-def test_links_that_do_not_fit_are_refused() -> None:
-    columns_WC, tables_WT = _links(_HARBOUR)
-    for columns, tables in (
-        (columns_WC[:, 1:], tables_WT),
-        (columns_WC, tables_WT[:, 1:]),
-        (columns_WC[1:], tables_WT),
-        (columns_WC, np.full_like(tables_WT, Match.VALUE)),
-        (np.full_like(columns_WC, len(Match)), tables_WT),
-    ):
-        with pytest.raises(RelationError, match="links"):
-            link_codes(columns, tables, _HARBOUR)
-
-
-def test_parts_that_do_not_fit_are_refused() -> None:
-    part, stars = schema_relations(_HARBOUR), np.array(_HARBOUR.stars)
-    links = link_codes(*_links(_HARBOUR), _HARBOUR)
-    with pytest.raises(RelationError, match="links"):
-        expand(part, links[:, 1:], len(_HARBOUR.columns), stars)
-    with pytest.raises(RelationError, match="links"):
-        expand(part[1:], links, len(_HARBOUR.columns), stars)

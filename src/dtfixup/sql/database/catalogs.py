@@ -1,16 +1,17 @@
-"""What a database says of itself: its tables, views, columns and keys, as it stores them.
+"""The catalogue of a database: its tables, views, columns and keys, as it stores them.
 
 In: a connection and a namespace. Out: `Catalog`, in which names are as stored and keys may still point nowhere.
 
 Departs: the design names SQLAlchemy's Inspector. It misreads PostgreSQL's foreign keys where a column's name holds a
 comma, doubles a backtick in MySQL's names, needs a right on MySQL's views that a SELECT-only user lacks, loses SQLite's
-declared types and gives up on the whole database for one broken view. The catalogues say it all in a query or two.
+declared types and gives up on the whole database for one broken view. The catalogues hold it all, a query or two away.
 """
 
 import sqlite3
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 from sqlalchemy import Connection, text
@@ -20,8 +21,8 @@ from dtfixup.sql.database.schema import ColumnType
 
 
 @dataclass(frozen=True)
-class Reference:
-    """A foreign key. `table` is None where it lies outside the namespace; no `referred` columns: its primary key."""
+class CatalogKey:
+    """A foreign key. `table` is None outside the namespace; without `referred` columns, the key is the primary key."""
 
     columns: tuple[str, ...]
     table: str | None
@@ -31,29 +32,31 @@ class Reference:
 
 
 @dataclass
-class Relation:
-    """A table or view."""
+class CatalogTable:
+    """A table or view as stored."""
 
     name: str
     is_view: bool
     columns: dict[str, ColumnType] = field(default_factory=dict)
     primary_key: tuple[str, ...] = ()
-    references: list[Reference] = field(default_factory=list)
+    foreign_keys: list[CatalogKey] = field(default_factory=list)
+    unreadable: list[str] = field(default_factory=list)
+    """Columns that the user may not SELECT."""
 
 
 @dataclass
 class Catalog:
-    """Everything found; `left_out` tells in sentences what could not be read."""
+    """What a database holds; `left_out` says in sentences what could not be read."""
 
     database: str
-    relations: dict[str, Relation] = field(default_factory=dict)
+    tables: dict[str, CatalogTable] = field(default_factory=dict)
     left_out: list[str] = field(default_factory=list)
     namespaces: Sequence[str] = ()
-    """Those that could be asked for, for the message when this one has no tables."""
+    """Those to name in the message if this one has no tables."""
 
 
 def read_catalog(connection: Connection, namespace: str | None) -> Catalog:
-    """Read the catalogue of the connection's database; None is the namespace that names are looked up in by default."""
+    """Read the catalogue of the connection's database; None is the default namespace for names."""
     return _READERS[connection.dialect.name](connection, namespace)
 
 
@@ -64,10 +67,12 @@ _SQLITE_TABLES = """
     SELECT name, type = 'view' FROM main.sqlite_master
     WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"""
 _SQLITE_SHADOWS = "SELECT name FROM pragma_table_list WHERE schema = 'main' AND type = 'shadow'"
+_SQLITE_COLUMNS = "SELECT name, type, pk FROM pragma_table_xinfo(?, 'main') WHERE hidden <> 1 ORDER BY cid"
+_SQLITE_KEYS = 'SELECT id, "table", "from", "to" FROM pragma_foreign_key_list(?, \'main\') ORDER BY id, seq'
 
 
 def _read_sqlite(connection: Connection, namespace: str | None) -> Catalog:
-    """Tables that SQLite or a virtual table keeps for itself are no tables of the user's."""
+    """Leave out the tables that SQLite or a virtual table keeps for itself."""
     catalog = Catalog("")
     if namespace not in (None, "main"):
         catalog.namespaces = ("main",)
@@ -77,30 +82,21 @@ def _read_sqlite(connection: Connection, namespace: str | None) -> Catalog:
         listed += f" AND name NOT IN ({_SQLITE_SHADOWS})"
     for name, is_view in connection.exec_driver_sql(listed).all():
         try:
-            rows = connection.exec_driver_sql(
-                "SELECT name, type, pk FROM pragma_table_xinfo(?, 'main') WHERE hidden <> 1 ORDER BY cid", (name,)
-            ).all()
-            keys = connection.exec_driver_sql(
-                'SELECT id, "table", "from", "to" FROM pragma_foreign_key_list(?, \'main\') ORDER BY id, seq', (name,)
-            ).all()
+            rows = connection.exec_driver_sql(_SQLITE_COLUMNS, (name,)).all()
+            keys = connection.exec_driver_sql(_SQLITE_KEYS, (name,)).all()
         except DBAPIError as error:
             catalog.left_out.append(f"{'view' if is_view else 'table'} {name!r} cannot be read: {error.orig}")
             continue
-        relation = Relation(name, bool(is_view))
+        table = catalog.tables[name] = CatalogTable(name, bool(is_view))
         declared = {column: sqlite_type(kind) for column, kind, _ in rows}
-        sampled = _sample_sqlite(
-            connection, name, [column for column, kind in declared.items() if kind is None], catalog
-        )
-        relation.columns = {column: kind or sampled[column] for column, kind in declared.items()}
-        relation.primary_key = tuple(column for column, _, place in sorted(rows, key=lambda row: row.pk) if place)
-        groups: dict[int, list[Any]] = defaultdict(list)
-        for key in keys:
-            groups[key.id].append(key)
-        for group in groups.values():
-            referred = tuple(key.to for key in group if key.to is not None)
-            table = group[0].table
-            relation.references.append(Reference(tuple(key[2] for key in group), table, referred, repr(table)))
-        catalog.relations[name] = relation
+        untyped = [column for column, kind in declared.items() if kind is None]
+        sampled = _sample_sqlite(connection, name, untyped, catalog)
+        table.columns = {column: kind or sampled[column] for column, kind in declared.items()}
+        table.primary_key = tuple(column for column, _, place in sorted(rows, key=lambda row: row.pk) if place)
+        for (_, target), group in groupby(keys, key=lambda row: (row.id, row.table)):
+            _, _, columns, referred = zip(*group, strict=True)
+            referred = tuple(name for name in referred if name is not None)
+            table.foreign_keys.append(CatalogKey(columns, target, referred, repr(target)))
     return catalog
 
 
@@ -200,29 +196,26 @@ _POSTGRESQL_NAMESPACES = """
 
 
 def _read_postgresql(connection: Connection, namespace: str | None) -> Catalog:
-    """Partitions are read through their parent; what an extension brought is no table of the user's."""
+    """Read partitions through their parent, and leave out what an extension brought."""
     catalog = Catalog(connection.exec_driver_sql("SELECT pg_catalog.current_database()").scalar_one())
     catalog.namespaces = connection.execute(text(_POSTGRESQL_NAMESPACES)).scalars().all()
     name_of: dict[int, str] = {}
-    unreadable: dict[str, list[str]] = defaultdict(list)
     for row in connection.execute(text(_POSTGRESQL_COLUMNS), {"namespace": namespace}):
         name_of[row.oid] = row.relname
-        relation = catalog.relations.setdefault(row.relname, Relation(row.relname, row.is_view))
+        table = catalog.tables.setdefault(row.relname, CatalogTable(row.relname, row.is_view))
         if row.is_readable:
-            relation.columns[row.attname] = postgresql_type(row.typcategory, row.type)
+            table.columns[row.attname] = postgresql_type(row.typcategory, row.type)
         elif row.attname is not None:
-            unreadable[row.relname].append(row.attname)
-    _tell_unreadable(catalog, unreadable)
+            table.unreadable.append(row.attname)
     for row in connection.execute(text(_POSTGRESQL_KEYS), {"namespace": namespace}):
-        table = name_of.get(row.conrelid)
-        if table not in catalog.relations:  # a partition, or a table that may not be read
+        if row.conrelid not in name_of:  # a partition
             continue
+        table = catalog.tables[name_of[row.conrelid]]
         if row.is_primary:
-            catalog.relations[table].primary_key = tuple(row.columns)
+            table.primary_key = tuple(row.columns)
         else:
             target = name_of.get(row.confrelid)
-            reference = Reference(tuple(row.columns), target, tuple(row.referred), row.shown)
-            catalog.relations[table].references.append(reference)
+            table.foreign_keys.append(CatalogKey(tuple(row.columns), target, tuple(row.referred), row.shown))
     return catalog
 
 
@@ -276,28 +269,25 @@ def _read_mysql(connection: Connection, namespace: str | None) -> Catalog:
 
     catalog = Catalog(current or here)
     catalog.namespaces = connection.execute(text(_MYSQL_NAMESPACES)).scalars().all()
-    catalog.relations = {name: Relation(name, "VIEW" in kind) for name, kind in rows_of(_MYSQL_TABLES)}
-    unreadable: dict[str, list[str]] = defaultdict(list)
-    for table, column, kind, full, rights in rows_of(_MYSQL_COLUMNS):
-        if table not in catalog.relations:  # a sequence
+    catalog.tables = {name: CatalogTable(name, "VIEW" in kind) for name, kind in rows_of(_MYSQL_TABLES)}
+    for name, column, kind, full, rights in rows_of(_MYSQL_COLUMNS):
+        if name not in catalog.tables:  # a sequence
             continue
         if "select" in rights.lower():
-            catalog.relations[table].columns[column] = mysql_type(kind, full)
+            catalog.tables[name].columns[column] = mysql_type(kind, full)
         else:
-            unreadable[table].append(column)
-    _tell_unreadable(catalog, unreadable)
-    groups: dict[tuple[str, str], list[tuple[Any, ...]]] = defaultdict(list)
-    for table, constraint, *row in rows_of(_MYSQL_KEYS):
-        if table in catalog.relations:
-            groups[table, constraint].append(tuple(row))
-    for (table, _), rows in groups.items():
-        columns, elsewhere, targets, referred = zip(*rows, strict=True)
+            catalog.tables[name].unreadable.append(column)
+    keys = sorted(rows_of(_MYSQL_KEYS), key=itemgetter(0, 1))  # the server sorts names without regard to case
+    for (name, _), group in groupby(keys, key=itemgetter(0, 1)):
+        if name not in catalog.tables:
+            continue
+        _, _, columns, elsewhere, targets, referred = zip(*group, strict=True)
         if targets[0] is None:
-            catalog.relations[table].primary_key = columns
+            catalog.tables[name].primary_key = columns
         else:
             target = targets[0] if elsewhere[0] == here else None
-            reference = Reference(columns, target, referred, repr(f"{elsewhere[0]}.{targets[0]}"))
-            catalog.relations[table].references.append(reference)
+            key = CatalogKey(columns, target, referred, repr(f"{elsewhere[0]}.{targets[0]}"))
+            catalog.tables[name].foreign_keys.append(key)
     return catalog
 
 
@@ -319,15 +309,6 @@ _MYSQL_TYPES = {
     **dict.fromkeys(("char", "varchar", "tinytext", "text", "mediumtext", "longtext"), ColumnType.TEXT),
     **dict.fromkeys(("enum", "set", "uuid", "inet4", "inet6"), ColumnType.TEXT),
 }
-
-
-def _tell_unreadable(catalog: Catalog, unreadable: Mapping[str, Sequence[str]]) -> None:
-    for table, columns in unreadable.items():
-        if catalog.relations[table].columns:
-            catalog.left_out.append(f"columns {', '.join(columns)} of {table!r}: the user may not SELECT them")
-        else:
-            catalog.left_out.append(f"{table!r}: the user may not SELECT from it")
-            del catalog.relations[table]
 
 
 _READERS: Mapping[str, Callable[[Connection, str | None], Catalog]] = {

@@ -1,7 +1,7 @@
 """Read-only connections to a user's own database: SQLite, PostgreSQL, MySQL and MariaDB.
 
-In: a `Location`. Out: a SQLAlchemy engine whose sessions are read-only, connected to once, so that whatever is wrong
-(no such file, no driver, no server, no right) shows here as one `SchemaError`. No message repeats a password.
+In: a `Location`. Out: a SQLAlchemy engine whose sessions are read-only. It connects once, so that a missing file,
+driver, server or right is a `SchemaError` here. No message repeats a password.
 """
 
 import os
@@ -25,7 +25,7 @@ _READ_ONLY = {
 
 
 def open_engine(location: Location) -> Engine:
-    """An engine with read-only sessions; dispose of it after use."""
+    """Return an engine with read-only sessions; dispose of it after use."""
     location.require_file()
     url = _url_of(location)
     is_server = location.url is not None
@@ -38,7 +38,7 @@ def open_engine(location: Location) -> Engine:
             f"pip install '{_PACKAGES[location.dialect]}'"
         ) from None
     if is_server:
-        event.listen(engine, "connect", lambda connection, _: _send(connection, _READ_ONLY[location.dialect]))
+        event.listen(engine, "connect", lambda connection, _: _make_read_only(connection, location.dialect))
     try:
         with engine.connect() as connection:
             if not is_server:
@@ -50,12 +50,12 @@ def open_engine(location: Location) -> Engine:
 
 
 def reason_of(error: Exception, location: Location) -> str:
-    """A driver's message in one line, or that it repeats the password."""
+    """A driver's message in one line; if it repeats the password, only that it does."""
     cause: BaseException = error
     if isinstance(error, DBAPIError) and error.orig is not None:
         cause = error.orig
     text = " ".join(str(cause.args[-1] if cause.args else cause).split())
-    # What is shown anyway is no secret, such as a password equal to the user.
+    # A password that is shown anyway, such as one equal to the user, is no secret.
     if any(secret in text and secret not in location.shown for secret in location.secrets()):
         return f"{type(cause).__name__}, whose text is not shown, as it repeats the password"
     return text
@@ -90,8 +90,8 @@ def _url_of(location: Location) -> URL:
     return URL.create("sqlite", database=file, query={"mode": "ro", "uri": "true"})
 
 
-def _send(connection: Any, statement: str) -> None:
+def _make_read_only(connection: Any, dialect: Dialect) -> None:
     cursor = connection.cursor()
-    cursor.execute(statement)
+    cursor.execute(_READ_ONLY[dialect])
     cursor.close()
     connection.commit()

@@ -1,14 +1,14 @@
-"""What a database's columns hold, looked up by the words of a question.
+"""The values of a database's columns, looked up by the words of a question.
 
 In: a schema and where its rows are. Out: `ContentIndex`. It is built once within `ContentLimits` and kept on disk under
-a hash of the database file, so that a changed database gives a new index; a damaged file is built again.
+a hash of the database file, so a changed database gets a new index; a damaged file is built again.
 """
 
 import hashlib
-import itertools
 import json
 import os
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -17,10 +17,9 @@ from functools import cached_property, lru_cache
 from importlib import metadata
 from pathlib import Path
 from time import time
-from typing import Any
 
 from dtfixup.errors import DataError
-from dtfixup.files import cache_folder, package_digest, write_atomically
+from dtfixup.files import cache_folder, file_sha256, package_digest, write_atomically
 from dtfixup.sql.database.location import DatabaseLike, Location
 from dtfixup.sql.database.rows import ColumnValues, ContentLimits, read_values
 from dtfixup.sql.database.schema import ColumnType, Schema
@@ -31,7 +30,7 @@ from dtfixup.sql.language.world import Topic, world
 
 
 class Looks(StrEnum):
-    """What the values of a column look like, whatever type was declared."""
+    """What the values of a column look like; the declared type may differ."""
 
     NOTHING = "nothing"
     TEXT = "text"
@@ -53,7 +52,7 @@ class ColumnContent:
 
     values: tuple[str, ...]
     is_whole: bool
-    """Whether `values` are all there are; otherwise a limit left some out."""
+    """False if a limit left some values out."""
     rows: int
     """Rows of its table that were looked at."""
     looks: Looks
@@ -74,7 +73,7 @@ class ColumnContent:
 
     @property
     def is_choice(self) -> bool:
-        """Whether the column tells rows apart by a few texts that come again and again, or by yes and no."""
+        """Whether the column classifies rows by a few repeated texts, or by yes and no."""
         if not self.is_whole or len(self.values) > _FEW or self.rows < _REPEATED * len(self.values):
             return False
         return self.looks is Looks.TEXT or Topic.TRUTH in self.topics
@@ -84,7 +83,7 @@ class ColumnContent:
 class ContentIndex:
     """The content of one database; columns are indexed as in `Schema.columns`.
 
-    A value is known by its number, counted over all columns; the look-ups hold lists of these numbers.
+    A value's number counts the values over all columns; the look-ups hold lists of these numbers.
     """
 
     columns: tuple[ColumnContent, ...]
@@ -99,8 +98,7 @@ class ContentIndex:
 
     def whole(self, key: str) -> list[Hit]:
         """The values that are not numbers and whose compact text, or compact lemmas, are `key`."""
-        found = self._whole.get(key)
-        return [self._hits[number] for number in found] if found else []
+        return [self._hits[number] for number in self._whole.get(key, ())]
 
     def number(self, text: str) -> list[Hit]:
         """The values of number columns that are this plain number, or these figures with leading zeros."""
@@ -137,14 +135,14 @@ class ContentIndex:
     @cached_property
     def _choices(self) -> dict[str, list[tuple[tuple[str, ...], Hit]]]:
         """Values of columns with few, by the first three letters; with their words, also those of camelCase."""
-        found: dict[str, list[tuple[tuple[str, ...], Hit]]] = {}
+        choices: dict[str, list[tuple[tuple[str, ...], Hit]]] = {}
         for index, column in enumerate(self.columns):
             if column.looks is Looks.TEXT and column.is_listed:
                 for value in column.values:
                     parts = tuple(part.lower() for part in _PART.findall(value))
                     if parts and len(parts[0]) >= 3:
-                        found.setdefault(parts[0][:3], []).append((parts, Hit(index, value)))
-        return found
+                        choices.setdefault(parts[0][:3], []).append((parts, Hit(index, value)))
+        return choices
 
     @cached_property
     def _hits(self) -> list[Hit]:
@@ -152,13 +150,13 @@ class ContentIndex:
 
     @cached_property
     def _closest_word(self) -> Callable[[str], str | None]:
-        known = sorted(filter(str.isalpha, self._whole.keys() | self._containing.keys()))
-        return lru_cache(maxsize=4096)(lambda word: closest_word(word, known))
+        words = sorted(filter(str.isalpha, self._whole.keys() | self._containing.keys()))
+        return lru_cache(maxsize=4096)(lambda word: closest_word(word, words))
 
     @cached_property
     def _closest_value(self) -> Callable[[str], str | None]:
-        known = sorted(self._whole)
-        return lru_cache(maxsize=4096)(lambda key: closest_word(key, known))
+        keys = sorted(self._whole)
+        return lru_cache(maxsize=4096)(lambda key: closest_word(key, keys))
 
 
 _LONGEST_PHRASE = 8  # words of a value whose lemmas are looked up as a whole
@@ -171,7 +169,7 @@ def looks_of(column: int, schema: Schema, content: ContentIndex | None) -> Looks
     return _DECLARED.get(schema.columns[column].type, Looks.NOTHING) if looks is Looks.NOTHING else looks
 
 
-_RARE = 24  # values that a word may be part of and still tell them apart
+_RARE = 24  # values that may share a word; a more common word tells none apart
 _SOME = 60  # distinct values of a column that are compared one by one
 _FEW = 10  # distinct values of a column that can be listed
 _REPEATED = 1.5  # rows per distinct value where values come again
@@ -185,25 +183,29 @@ def build_index(columns: Sequence[ColumnValues]) -> ContentIndex:
     whole: dict[str, list[int]] = {}
     numbers: dict[str, list[int]] = {}
     containing: dict[str, list[int]] = {}
-    numbered = itertools.count()
-    for column in described:
-        for value, number in zip(column.values, numbered, strict=False):
-            if column.looks is Looks.NUMBER:
-                numbers.setdefault(plain_number(value) or value, []).append(number)
-                continue
-            key = compact(value)
-            if not key:
-                continue
-            whole.setdefault(key, []).append(number)
-            words = words_of(value)
-            if len(words) <= _LONGEST_PHRASE and (lemmas := "".join(words)) != key:
-                whole.setdefault(lemmas, []).append(number)
-            if len(words) > 1 and column.looks is Looks.TEXT:
-                for word in dict.fromkeys(words):
-                    holders = containing.setdefault(word, [])
-                    if len(holders) <= _RARE:  # one more than rare tells that it is not
-                        holders.append(number)
+    held = [(column, value) for column in described for value in column.values]
+    for number, (column, value) in enumerate(held):
+        if column.looks is Looks.NUMBER:
+            numbers.setdefault(plain_number(value) or value, []).append(number)
+            continue
+        key = compact(value)
+        if not key:
+            continue
+        whole.setdefault(key, []).append(number)
+        words = words_of(value)
+        if len(words) <= _LONGEST_PHRASE and (lemmas := "".join(words)) != key:
+            whole.setdefault(lemmas, []).append(number)
+        if len(words) > 1 and column.looks is Looks.TEXT:
+            for word in dict.fromkeys(words):
+                holders = containing.setdefault(word, [])
+                if len(holders) <= _RARE:  # one more than rare shows that it is not
+                    holders.append(number)
     return ContentIndex(described, whole, numbers, containing)
+
+
+def unknown_content(schema: Schema) -> ContentIndex:
+    """The index of a database whose rows are not known."""
+    return build_index([ColumnValues((), True, 0)] * len(schema.columns))
 
 
 def words_of(value: str) -> tuple[str, ...]:
@@ -245,29 +247,26 @@ _FIGURES = re.compile(r"[-+]?[\d,]*\.?\d+(?:[eE][-+]?\d+)?", re.ASCII)
 
 
 def _topics_of(values: Sequence[str]) -> frozenset[Topic]:
-    if len(values) == 1 and len(values[0]) < 3:  # one code alone says nothing of what it stands for
+    if len(values) == 1 and len(values[0]) < 3:  # one code alone may mean anything
         return frozenset()
-    known = world().topics
-    found: dict[Topic, int] = {}
-    for value in values:
-        for topic in known.get(compact(value), ()):
-            found[topic] = found.get(topic, 0) + 1
-    return frozenset(topic for topic, count in found.items() if count >= _MOST * len(values))
+    topics = world().topics
+    counts = Counter(topic for value in values for topic in topics.get(compact(value), ()))
+    return frozenset(topic for topic, count in counts.items() if count >= _MOST * len(values))
 
 
 def open_content(
     schema: Schema, database: DatabaseLike, limits: ContentLimits | None = None, use_cache: bool = True
 ) -> ContentIndex:
-    """The index of a database's content: of a SQLite file from the cache where it is there, otherwise built.
+    """Return the index of a database's content, for a SQLite file from the cache if it is there.
 
-    A database on a server cannot be hashed without reading it: its index is built on every call, so keep it.
+    A database on a server cannot be hashed without reading it: every call builds its index anew, so keep it.
     """
     location, limits = Location.of(database), limits or ContentLimits()
     if location.path is None or location.copy is not None or not use_cache:
         return build_index(read_values(schema, location, limits))
     cached = cache_folder() / "content" / f"{_key(schema, location.path, limits)}.json"
     index = _load(cached)
-    if index is None or len(index.columns) != len(schema.columns):
+    if index is None:
         index = build_index(read_values(schema, location, limits))
         _save(index, cached)
     return index
@@ -275,32 +274,32 @@ def open_content(
 
 _LARGEST_HASHED = 1 << 30
 _MOST_FILES = 500
-_ABANDONED = 3600.0  # seconds after which nobody goes on writing a temporary file
+_ABANDONED = 3600.0  # seconds after which a temporary file is no longer being written
 
 
 def _key(schema: Schema, path: Path, limits: ContentLimits) -> str:
     """What the index depends on: stored bytes, names, limits, and the knowledge and code that made it."""
-    made_of = [
-        metadata.version("simplemma"),
-        asdict(limits),
-        package_digest("dtfixup.sql.language", "dtfixup.sql.database"),
-    ]
+    code = [metadata.version("simplemma"), package_digest("dtfixup.sql.language", "dtfixup.sql.database")]
     names = [(schema.tables[column.table].name, column.name) for column in schema.columns]
-    digest = hashlib.sha256(json.dumps([made_of, names]).encode())
+    digest = hashlib.sha256(json.dumps([code, asdict(limits), names]).encode())
     for file in (path, path.with_name(path.name + "-wal")):
         if not file.is_file():
             continue
         state = file.stat()
         if state.st_size <= _LARGEST_HASHED:
-            with file.open("rb") as stream:
-                digest.update(hashlib.file_digest(stream, "sha256").digest())
-        else:  # hashing would take longer than building: the time of the last change stands in
+            digest.update(file_sha256(file).encode())
+        else:  # hashing would take longer than building: use the time of the last change
             digest.update(f"{file.absolute()} {state.st_size} {state.st_mtime_ns}".encode())
     return digest.hexdigest()
 
 
 def _save(index: ContentIndex, path: Path) -> None:
-    text = _dump(index)
+    columns = [
+        [column.values, column.is_whole, column.rows, column.looks, column.date_form, sorted(column.topics)]
+        for column in index.columns
+    ]
+    text = json.dumps([columns, index._whole, index._numbers, index._containing], separators=(",", ":"))
+    text = f"{hashlib.sha256(text.encode()).hexdigest()}\n{text}"
     try:
         write_atomically(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
         for old in _oldest_first(path.parent)[:-_MOST_FILES]:
@@ -312,7 +311,7 @@ def _save(index: ContentIndex, path: Path) -> None:
 
 
 def _oldest_first(folder: Path) -> list[Path]:
-    """The cached files by their last use, less those that other processes write, rename or remove meanwhile."""
+    """The cached files by their last use, without those that other processes write, rename or remove meanwhile."""
     used: list[tuple[float, Path]] = []
     for file in folder.glob("*.json"):
         with suppress(FileNotFoundError):
@@ -320,15 +319,6 @@ def _oldest_first(folder: Path) -> list[Path]:
             if not file.name.startswith(".") or last_use < time() - _ABANDONED:
                 used.append((last_use, file))
     return [file for _, file in sorted(used)]
-
-
-def _dump(index: ContentIndex) -> str:
-    columns = [
-        [list(column.values), column.is_whole, column.rows, column.looks, column.date_form, sorted(column.topics)]
-        for column in index.columns
-    ]
-    text = json.dumps([columns, index._whole, index._numbers, index._containing], separators=(",", ":"))
-    return f"{hashlib.sha256(text.encode()).hexdigest()}\n{text}"
 
 
 def _load(path: Path) -> ContentIndex | None:
@@ -341,9 +331,12 @@ def _load(path: Path) -> ContentIndex | None:
     if hashlib.sha256(text.encode()).hexdigest() != checksum:
         return None
     columns, whole, numbers, containing = json.loads(text)
-    return ContentIndex(tuple(map(_column_of, columns)), whole, numbers, containing)
-
-
-def _column_of(row: list[Any]) -> ColumnContent:
-    values, is_whole, rows, looks, form, topics = row
-    return ColumnContent(tuple(values), is_whole, rows, Looks(looks), form, frozenset(map(Topic, topics)))
+    return ContentIndex(
+        tuple(
+            ColumnContent(tuple(values), is_whole, rows, Looks(looks), form, frozenset(map(Topic, topics)))
+            for values, is_whole, rows, looks, form, topics in columns
+        ),
+        whole,
+        numbers,
+        containing,
+    )

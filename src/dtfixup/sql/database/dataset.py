@@ -25,25 +25,25 @@ class Example:
 
 @dataclass(frozen=True)
 class Dataset:
-    """A folder in Spider's layout; splits are read when asked for."""
+    """A folder in Spider's layout."""
 
     folder: Path
     schemas: Mapping[str, Schema]
 
     def split(self, name: str) -> list[Example]:
-        """The examples of `train`, `train_others`, `dev`, or of any `<name>.json` in the folder."""
+        """Read the examples of `train`, `train_others`, `dev`, or of any `<name>.json` in the folder."""
         names = _SPLITS.get(name, (f"{name}.json",))
         if not _is_plain(name):
-            raise DataError(f"{name!r} is no name of a split: a split is a file in {self.folder}, without folders")
+            raise DataError(f"{name!r} is not the name of a split: a split is a file in {self.folder}, without folders")
         for file in names:
             if (self.folder / file).is_file():
                 return read_examples(self.folder / file, self.schemas)
         raise DataError(f"{self.folder} has no split {name!r}: looked for {' and '.join(names)}")
 
     def database_file(self, database: str) -> Path:
-        """Where the database's rows are."""
-        if not _is_plain(database):  # a db_id comes out of a file and becomes part of a path
-            raise DataError(f"database {database!r} is no plain name, so no file is looked for under it")
+        """Return the SQLite file of a database."""
+        if not _is_plain(database):
+            raise DataError(f"database {database!r} is not a plain name, and it would become part of a path")
         path = self.folder / "database" / database / f"{database}.sqlite"
         if not path.is_file():
             raise DataError(f"{path} does not exist; the Spider download has a database folder beside tables.json")
@@ -59,7 +59,7 @@ def open_dataset(folder: str | Path) -> Dataset:
 
 
 def split_names(text: str) -> list[str]:
-    """The splits that a text names, separated by commas.
+    """Return the splits that a text names, separated by commas.
 
     >>> split_names("train, dev")
     ['train', 'dev']

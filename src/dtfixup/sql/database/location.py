@@ -1,7 +1,7 @@
-"""Where a database is, read once from whatever a user has.
+"""Where a database is.
 
 In: a path, a URL, `sample:NAME`, a `sqlite3.Connection`. Out: `Location`: the dialect, and a SQLite file or a server's
-URL. Nothing is connected to. Whatever is wrong with the text is one `SchemaError`, which repeats no password.
+URL. Nothing is connected to. Every mistake in the text is a `SchemaError`, which repeats no password.
 """
 
 import shutil
@@ -33,7 +33,6 @@ class Dialect(StrEnum):
 
 DRIVERS = {"sqlite": "pysqlite", "postgresql": "psycopg", "mysql": "pymysql", "mariadb": "pymysql"}
 """The one driver that is used for each kind of URL."""
-_DIALECTS = {"sqlite": Dialect.SQLITE, "postgresql": Dialect.POSTGRESQL}
 
 
 class HasLocation(Protocol):
@@ -56,14 +55,14 @@ class Location:
     url: URL | None = field(default=None, repr=False)
     """With the driver that is used, and the password."""
     copy: "MemoryCopy | None" = field(default=None, compare=False, repr=False)
-    """The file's owner, where it is the copy of a database in memory."""
+    """The file's owner, if it is the copy of a database in memory."""
 
     @classmethod
     def of(cls, database: DatabaseLike) -> "Location":
         """The location of a SQLite file that exists, of a URL, `sample:NAME`, or an open sqlite3 connection.
 
-        A connection stands for its file, as it was last committed. A database in memory is copied, as it is now, into
-        a private file, which is removed when the location is.
+        A connection means its file, as it was last committed. A database in memory is copied, as it is now, into a
+        private file, which is removed with the location.
 
         >>> Location.of("postgresql://ada:secret@localhost/shop").shown
         'postgresql://ada:***@localhost/shop'
@@ -102,7 +101,7 @@ class Location:
         return self.shown
 
     def require_file(self) -> None:
-        """Raise where a SQLite file is not there."""
+        """Raise if a SQLite file is not there."""
         if self.path is None or self.path.is_file():
             return
         if "@" in str(self.path):
@@ -111,7 +110,7 @@ class Location:
         raise SchemaError(f"{self.path} {problem}; expected {FORMS}")
 
     def secrets(self) -> list[str]:
-        """The passwords in the URL, of which no message may repeat one."""
+        """The passwords in the URL, which no message may repeat."""
         if self.url is None:
             return []
         options = [str(value) for key, value in self.url.query.items() if "passw" in key.lower()]
@@ -123,7 +122,7 @@ class Location:
 
 
 class MemoryCopy:
-    """The private file of a database in memory; it goes when this object does."""
+    """The private file of a database in memory, removed with this object."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         folder = tempfile.mkdtemp(prefix="dtfixup-memory-")
@@ -158,14 +157,15 @@ def _of_url(text: str) -> Location:
             f"the URL cannot be read; expected {FORMS}, with @ written %40 in a user or password and / written %2F"
         )
     backend, _, driver = url.drivername.partition("+")
-    backend = {"postgres": "postgresql"}.get(backend, backend)
+    backend = "postgresql" if backend == "postgres" else backend
     if backend not in DRIVERS:
         raise SchemaError(f"databases of the kind {backend!r} are not supported; expected {FORMS}")
     if driver not in ("", DRIVERS[backend]):
         raise SchemaError(f"the driver {driver!r} is not used here; write {backend}://…, for {DRIVERS[backend]}")
     if backend == "sqlite":
         return _of_file_url(url)
-    return Location(_DIALECTS.get(backend, Dialect.MARIADB), url=url.set(drivername=f"{backend}+{DRIVERS[backend]}"))
+    dialect = Dialect.POSTGRESQL if backend == "postgresql" else Dialect.MARIADB
+    return Location(dialect, url=url.set(drivername=f"{backend}+{DRIVERS[backend]}"))
 
 
 def _of_file_url(url: URL) -> Location:

@@ -1,6 +1,6 @@
-"""Names that a person would say, from the identifiers of a database: `CUST_DOB` → "customer date of birth".
+"""Natural names from the identifiers of a database: `CUST_DOB` → "customer date of birth".
 
-In: identifiers and, where a user has one, a small YAML file. Out: natural names, which linking and the encoder read.
+In: identifiers and, if a user has one, a small YAML file. Out: natural names, which linking and the encoder read.
 
     abbreviations:            # added to the bundled ones, or in place of them; an empty text leaves the word out
       acct: account
@@ -23,120 +23,43 @@ import yaml
 from dtfixup.errors import DataError, SchemaError
 from dtfixup.sql.database.schema import Schema
 
-ABBREVIATIONS: Mapping[str, str] = {  # only what nearly always means the same; `id`, `max` and `url` are said as such
-    "#": "number",
-    "%": "percent",
-    "&": "and",
-    "abbr": "abbreviation",
-    "abbrev": "abbreviation",
-    "acct": "account",
-    "addr": "address",
-    "alt": "altitude",
-    "amt": "amount",
-    "appt": "appointment",
-    "approx": "approximate",
-    "apt": "apartment",
-    "assoc": "association",
-    "attr": "attribute",
-    "avail": "available",
-    "avg": "average",
-    "bal": "balance",
-    "bdate": "birth date",
-    "bldg": "building",
-    "cnt": "count",
-    "cntry": "country",
-    "ctry": "country",
-    "cust": "customer",
-    "datetime": "datetime",
-    "dept": "department",
-    "desc": "description",
-    "descr": "description",
-    "dest": "destination",
-    "dob": "date of birth",
-    "dt": "date",
-    "emp": "employee",
-    "f_name": "first name",
-    "firstname": "first name",
-    "fname": "first name",
-    "freq": "frequency",
-    "govt": "government",
-    "grp": "group",
-    "hist": "history",
-    "hq": "headquarters",
-    "hrs": "hours",
-    "img": "image",
-    "intl": "international",
-    "l_name": "last name",
-    "lang": "language",
-    "lastname": "last name",
-    "lat": "latitude",
-    "lname": "last name",
-    "lng": "longitude",
-    "loc": "location",
-    "lon": "longitude",
-    "long": "longitude",
-    "lvl": "level",
-    "manuf": "manufacturer",
-    "mfr": "manufacturer",
-    "mgmt": "management",
-    "mgr": "manager",
-    "mib": "mib",
-    "middlename": "middle name",
-    "mname": "middle name",
-    "msg": "message",
-    "nbr": "number",
-    "no": "number",
-    "num": "number",
-    "ord": "order",
-    "org": "organization",
-    "passwd": "password",
-    "pct": "percent",
-    "phd": "phd",
-    "pic": "picture",
-    "pkg": "package",
-    "pmt": "payment",
-    "prereq": "prerequisite",
-    "prev": "previous",
-    "proj": "project",
-    "pwd": "password",
-    "qtr": "quarter",
-    "qty": "quantity",
-    "rcpt": "receipt",
-    "ref": "reference",
-    "rgn": "region",
-    "sched": "schedule",
-    "src": "source",
-    "stu": "student",
-    "svc": "service",
-    "tbl": "",
-    "tel": "telephone",
-    "tot": "total",
-    "txn": "transaction",
-    "txt": "text",
-    "univ": "university",
-    "usr": "user",
-    "val": "value",
-    "veh": "vehicle",
-    "wgt": "weight",
-    "wifi": "wifi",
-    "wk": "week",
-    "wt": "weight",
-    "yn": "yes or no",
-    "yr": "year",
-    "yrs": "years",
-}
+# Only what nearly always means the same; `id`, `max` and `url` are words already.
+_BUNDLED = """
+    #: number, %: percent, &: and, abbr: abbreviation, abbrev: abbreviation,
+    acct: account, addr: address, alt: altitude, amt: amount, appt: appointment, approx: approximate, apt: apartment,
+    assoc: association, attr: attribute, avail: available, avg: average,
+    bal: balance, bdate: birth date, bldg: building, cnt: count, cntry: country,
+    ctry: country, cust: customer, datetime: datetime, dept: department,
+    desc: description, descr: description, dest: destination, dob: date of birth, dt: date,
+    emp: employee, f_name: first name, firstname: first name, fname: first name,
+    freq: frequency, govt: government, grp: group, hist: history, hq: headquarters,
+    hrs: hours, img: image, intl: international, l_name: last name,
+    lang: language, lastname: last name, lat: latitude, lname: last name, lng: longitude, loc: location,
+    lon: longitude, long: longitude, lvl: level, manuf: manufacturer,
+    mfr: manufacturer, mgmt: management, mgr: manager, mib: mib, middlename: middle name, mname: middle name,
+    msg: message, nbr: number, no: number, num: number, ord: order,
+    org: organization, passwd: password, pct: percent, phd: phd, pic: picture,
+    pkg: package, pmt: payment, prereq: prerequisite, prev: previous, proj: project, pwd: password,
+    qtr: quarter, qty: quantity, rcpt: receipt, ref: reference, rgn: region,
+    sched: schedule, src: source, stu: student, svc: service, tbl: ,
+    tel: telephone, tot: total, txn: transaction, txt: text, univ: university,
+    usr: user, val: value, veh: vehicle, wgt: weight, wifi: wifi, wk: week,
+    wt: weight, yn: yes or no, yr: year, yrs: years
+"""
+_ENTRIES = (entry.split(":") for entry in _BUNDLED.split(","))
+ABBREVIATIONS: Mapping[str, str] = {short.strip(): words.strip() for short, words in _ENTRIES}
 
 
 @dataclass(frozen=True)
 class Names:
-    """How identifiers are read aloud: abbreviations in lower case, and tables and columns with names of their own."""
+    """How identifiers are read: abbreviations in lower case, and natural names of tables and columns."""
 
     abbreviations: Mapping[str, str] = field(default_factory=lambda: ABBREVIATIONS)
     names: Mapping[str, str] = field(default_factory=dict)
 
 
 def natural_name(identifier: str, abbreviations: Mapping[str, str] = ABBREVIATIONS) -> str:
-    """What a person would call it; never blank.
+    """Return what a person would call a table or column; never blank.
 
     >>> natural_name("stuID"), natural_name("HTTPStatus"), natural_name("ORDER_QTY"), natural_name("address1")
     ('student id', 'http status', 'order quantity', 'address 1')
@@ -195,9 +118,9 @@ def _expand(words: list[str], index: int, abbreviations: Mapping[str, str]) -> s
     word = words[index]
     following = words[index + 1] if index + 1 < len(words) else "of"
     if word == "no" and following != "of" and not following.isdigit():
-        return word  # `no_show` is no number
+        return word  # `no_show` is not a number
     if word in ("alt", "long") and len(words) > 1:
-        return word  # `long_name` is no longitude
+        return word  # `long_name` is not a longitude
     if word in abbreviations:
         return abbreviations[word]
     return _unglue(word, abbreviations)
@@ -208,7 +131,7 @@ _GLUED_TO_ABBREVIATION = (*_GLUED, "no", "num", "nbr")
 
 
 def _unglue(word: str, abbreviations: Mapping[str, str]) -> str:
-    """`userid` → user id, `empno` → employee number; words of English and what cannot be told apart stay."""
+    """`userid` → user id, `empno` → employee number; English words and ambiguous ones stay as they are."""
     for ending in _GLUED_TO_ABBREVIATION:
         stem = word.removesuffix(ending)
         if len(stem) < 3 or stem == word:
@@ -225,10 +148,10 @@ def _is_english(word: str) -> bool:
 
 
 def name_schema(schema: Schema, names: Names | None = None) -> Schema:
-    """The schema with every natural name made from its identifier, then those that `names` gives put in place.
+    """Return the schema with natural names made from its identifiers, or taken from `names`.
 
-    Beside the abbreviations, a key or a name may shorten its table: `mID` and `g_name` are "movie id" in the table
-    `Movie` and "genre name" in `genre`, also where a foreign key of the same identifier points at them.
+    A key or a name may also shorten its table: `mID` and `g_name` are "movie id" in the table `Movie` and "genre name"
+    in `genre`, and so is a foreign key of the same identifier that refers to them.
     """
     names = names or Names()
     tables = tuple(replace(table, natural=natural_name(table.name, names.abbreviations)) for table in schema.tables)
@@ -247,7 +170,7 @@ def name_schema(schema: Schema, names: Names | None = None) -> Schema:
 
 
 def _origin(column: int, alike: Mapping[int, int]) -> int:
-    """Where foreign keys of the same identifier lead to in the end."""
+    """The last column on the way along foreign keys of the same identifier."""
     seen = {column}
     while column in alike and alike[column] not in seen:
         column = alike[column]
@@ -298,9 +221,9 @@ def _named(schema: Schema, key: str) -> tuple[int, int | None]:
 
 
 def read_names(path: str | Path) -> Names:
-    """Read a user's YAML file (its form is at the top of this module); the bundled abbreviations stay where not named.
+    """Read a user's YAML file (its form is at the top of this module) and add the bundled abbreviations.
 
-    Whether the tables and columns exist shows when `name_schema` applies it.
+    `name_schema` checks that the tables and columns exist.
     """
     content = _read_yaml(path)
     if not isinstance(content, Mapping):
@@ -310,7 +233,8 @@ def read_names(path: str | Path) -> Names:
         raise DataError(f"{path}: unknown key {unknown[0]!r}; known are abbreviations and names")
     parts: dict[str, dict[str, str]] = {}
     for part in ("abbreviations", "names"):
-        entries = content.get(part) if content.get(part, "") != "" else {}
+        entries = content.get(part, "")
+        entries = {} if entries == "" else entries
         if not isinstance(entries, Mapping):
             raise DataError(f"{path}: {part}: expected lines of the form `short: words`, got {entries!r}")
         for key, words in entries.items():
@@ -324,7 +248,7 @@ def read_names(path: str | Path) -> Names:
 
 
 class _TextLoader(yaml.BaseLoader):
-    """Makes nothing but text, lists and mappings, so that `no` is a word and not False; no key may come twice."""
+    """Reads only text, lists and mappings, so that `no` is a word and not False, and refuses repeated keys."""
 
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
         pairs = [(self.construct_object(key, deep=True), key.start_mark.line + 1) for key, _ in node.value]

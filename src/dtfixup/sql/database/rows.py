@@ -1,32 +1,29 @@
 """The distinct values stored in every column of a database, within limits.
 
-In: a schema and where its rows are. Out: per column, its values as text. A SQLite file is read through `sqlite3`,
-read-only; every other database through a SQLAlchemy engine. Nothing but SELECT is sent.
+In: a schema and where its rows are. Out: per column, its values as text. The connection is read-only, and nothing but
+SELECT is sent.
 """
 
 import datetime
-import sqlite3
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
-import sqlalchemy as sa
+from sqlalchemy import Connection
+from sqlalchemy.exc import SQLAlchemyError
 
 from dtfixup.errors import SchemaError
 from dtfixup.sql.database.connections import open_engine, reason_of
-from dtfixup.sql.database.location import Location
-from dtfixup.sql.database.schema import Column, ColumnType, Schema, Table, quoted
+from dtfixup.sql.database.location import Dialect, Location
+from dtfixup.sql.database.schema import Column, ColumnType, Schema, Table
 
 
 @dataclass(frozen=True, slots=True)
 class ContentLimits:
-    """How much of a database is looked at; what lies beyond is not linked, and `ColumnValues` says so."""
+    """How much of a database is read; `ColumnValues.is_whole` is False for a column that goes beyond."""
 
     rows: int = 100_000
-    """Rows read per table, the first the database gives."""
+    """Rows read per table, the first that the database returns."""
     values: int = 10_000
     """Distinct values held per column."""
     total: int = 300_000
@@ -40,7 +37,7 @@ class ContentLimits:
 
 @dataclass(frozen=True, slots=True)
 class ColumnValues:
-    """A column's distinct values as sorted texts; `is_whole` when nothing was left out for a limit."""
+    """A column's distinct values as sorted texts; `is_whole` if no limit left any out."""
 
     values: tuple[str, ...]
     is_whole: bool
@@ -50,106 +47,84 @@ class ColumnValues:
 
 def read_values(schema: Schema, location: Location, limits: ContentLimits) -> tuple[ColumnValues, ...]:
     """The values of every column of `schema`, in its order; a table's `*` has none."""
-    path = location.path
-    if path is None:
-        return _read_from_server(schema, location, limits)
-    location.require_file()
+    engine = open_engine(location)
     try:
-        return _read_from_file(schema, path, limits)
-    except sqlite3.DatabaseError as error:
+        with engine.connect() as connection:
+            if location.dialect is Dialect.SQLITE:
+                raw: Any = connection.connection.driver_connection
+                raw.text_factory = lambda text: text.decode("utf-8", errors="replace")
+            return tuple(_read_columns(connection, schema, limits))
+    except SQLAlchemyError as error:
         raise SchemaError(
-            f"{path}: {error}; the file must be a SQLite database with the tables of schema {schema.database!r}"
+            f"the rows of {location.shown} cannot be read: {reason_of(error, location)}; "
+            f"the database must have the tables of schema {schema.database!r}"
         ) from None
+    finally:
+        engine.dispose()
 
 
-def _collect(
-    schema: Schema,
-    limits: ContentLimits,
-    count: Callable[[Table], int],
-    select: Callable[[Table, Column, bool], Iterable[Any]],
-) -> Iterator[ColumnValues]:
-    """Walk the columns: `count` counts a table's rows up to one more than the limit, `select` gives values."""
-    limit = limits.per_column(len(schema.columns) - len(schema.tables))
+def _read_columns(connection: Connection, schema: Schema, limits: ContentLimits) -> Iterator[ColumnValues]:
+    most = limits.per_column(len(schema.columns) - len(schema.tables))
     rows = 0
     for index, column in enumerate(schema.columns):
         table = schema.tables[column.table]
         if schema.is_star(index):
-            rows = count(table)
+            rows = _count_rows(connection, table, limits.rows + 1)
             yield ColumnValues((), True, min(rows, limits.rows))
             continue
-        is_cut = rows > limits.rows
-        is_whole = not is_cut
-        held: set[str] = set()
-        for value in select(table, column, is_cut):
+        is_whole = rows <= limits.rows
+        values: set[str] = set()
+        for value in _distinct_values(connection, table, column, limits, is_cut=not is_whole):
             text = text_of(value)
-            if text is None:
+            if text is None or text in values:
                 continue
-            if len(held) == limit and text not in held:
+            if len(values) == most:
                 is_whole = False
                 break
             if len(text) > limits.length:
                 is_whole = False
             else:
-                held.add(text)
-        yield ColumnValues(tuple(sorted(held)), is_whole, min(rows, limits.rows))
+                values.add(text)
+        yield ColumnValues(tuple(sorted(values)), is_whole, min(rows, limits.rows))
 
 
-def _read_from_file(schema: Schema, path: Path, limits: ContentLimits) -> tuple[ColumnValues, ...]:
-    with closing(sqlite3.connect(f"file:{quote(str(path.absolute()))}?mode=ro", uri=True)) as connection:
-        connection.text_factory = lambda text: text.decode("utf-8", errors="replace")
-
-        def count(table: Table) -> int:
-            if _is_internal(table):
-                return 0
-            rows = f"SELECT 1 FROM {quoted(table.name)} LIMIT {limits.rows + 1}"
-            (counted,) = connection.execute(f"SELECT COUNT(*) FROM ({rows})").fetchone()
-            return int(counted)
-
-        def select(table: Table, column: Column, is_cut: bool) -> Iterable[Any]:
-            if _is_internal(table):
-                return ()
-            # The table's name stands before the column's: alone, SQLite takes an unknown quoted name for a text.
-            source, item = quoted(table.name), f"{quoted(table.name)}.{quoted(column.name)}"
-            if is_cut:
-                source, item = f"(SELECT {item} AS item FROM {source} LIMIT {limits.rows})", "item"
-            short = f"substr({item}, 1, {limits.length + 1})"  # enough to see that a text is too long
-            held = f"CASE typeof({item}) WHEN 'text' THEN {short} WHEN 'blob' THEN NULL ELSE {item} END"
-            return (value for (value,) in connection.execute(f"SELECT DISTINCT {held} FROM {source}"))
-
-        return tuple(_collect(schema, limits, count, select))
+def _count_rows(connection: Connection, table: Table, most: int) -> int:
+    if _is_internal(connection, table):
+        return 0
+    rows = f"(SELECT 1 FROM {_quoted(connection, table)} LIMIT {most}) AS first_rows"
+    return int(connection.exec_driver_sql(f"SELECT COUNT(*) FROM {rows}").scalar_one())
 
 
-def _is_internal(table: Table) -> bool:
-    """Whether SQLite keeps this table for itself: a schema may list it, but nobody asks for its rows."""
-    return table.name.lower().startswith("sqlite_")
+def _distinct_values(
+    connection: Connection, table: Table, column: Column, limits: ContentLimits, *, is_cut: bool
+) -> Iterable[Any]:
+    """A column's distinct values, of the first rows alone if `is_cut`; long texts are cut after one character more."""
+    kind = connection.dialect.name
+    if _is_internal(connection, table):
+        return ()
+    if column.type is ColumnType.OTHERS and kind != "sqlite":  # binary content and documents: DISTINCT may refuse them
+        return ()
+    source = _quoted(connection, table)
+    # Qualified by its table, since SQLite takes an unknown quoted name alone for a text.
+    item = f"{source}.{connection.dialect.identifier_preparer.quote_identifier(column.name)}"
+    if is_cut:
+        source, item = f"(SELECT {item} AS item FROM {source} LIMIT {limits.rows}) AS first_rows", "item"
+    if kind == "sqlite":  # where any column may hold anything
+        text = f"substr({item}, 1, {limits.length + 1})"
+        item = f"CASE typeof({item}) WHEN 'text' THEN {text} WHEN 'blob' THEN NULL ELSE {item} END"
+    elif column.type is ColumnType.TEXT:
+        item = f"substr(CAST({item} AS {'VARCHAR' if kind == 'postgresql' else 'CHAR'}), 1, {limits.length + 1})"
+    return connection.exec_driver_sql(f"SELECT DISTINCT {item} FROM {source}").scalars()
 
 
-def _read_from_server(schema: Schema, location: Location, limits: ContentLimits) -> tuple[ColumnValues, ...]:
-    engine = open_engine(location)
-    try:
-        with engine.connect() as connection:
+def _quoted(connection: Connection, table: Table) -> str:
+    quote = connection.dialect.identifier_preparer.quote_identifier
+    return ".".join(quote(name) for name in (table.namespace, table.name) if name is not None)
 
-            def count(table: Table) -> int:
-                source = sa.table(table.name, schema=table.namespace)
-                rows = sa.select(sa.literal(1).label("one")).select_from(source).limit(limits.rows + 1).subquery()
-                return connection.execute(sa.select(sa.func.count()).select_from(rows)).scalar_one()
 
-            def select(table: Table, column: Column, is_cut: bool) -> Iterable[Any]:
-                if column.type is ColumnType.OTHERS:  # binary content, documents: no DISTINCT, and nothing said
-                    return ()
-                source: Any = sa.table(table.name, sa.column(column.name), schema=table.namespace)
-                if is_cut:
-                    source = sa.select(source.c[column.name]).limit(limits.rows).subquery()
-                item = source.c[column.name]
-                if column.type is ColumnType.TEXT:
-                    item = sa.func.substr(sa.cast(item, sa.String), 1, limits.length + 1)
-                return connection.execute(sa.select(item).distinct()).scalars()
-
-            return tuple(_collect(schema, limits, count, select))
-    except sa.exc.SQLAlchemyError as error:
-        raise SchemaError(f"the rows of {location.shown} cannot be read: {reason_of(error, location)}") from None
-    finally:
-        engine.dispose()
+def _is_internal(connection: Connection, table: Table) -> bool:
+    """Whether this is SQLite's own table: a schema may list it, but nobody asks for its rows."""
+    return connection.dialect.name == "sqlite" and table.name.lower().startswith("sqlite_")
 
 
 def text_of(value: Any) -> str | None:

@@ -1,13 +1,14 @@
 """The dataset that comes with the package, so that first steps, tests and CI need no download.
 
 In: the text files in `sample_data`: questions, schemas and one SQL script per database. Out: a folder in Spider's
-layout for `open_dataset`. It lies in the cache under the hash of all its bytes: a new version of the data, or a SQLite
-that lays out its pages differently, gets a folder of its own, and no process sees its files change.
+layout for `open_dataset`, in the cache under the hash of all its bytes. A new version of the data, or a SQLite that
+lays out its pages differently, gets a folder of its own, so no process sees its files change.
 """
 
 import hashlib
 import sqlite3
 from collections.abc import Mapping
+from contextlib import closing
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -19,7 +20,7 @@ _PREFIX = "sample:"
 
 
 def sample_folder() -> Path:
-    """The bundled dataset as a folder; files that are missing or were changed are written again."""
+    """Return the folder of the bundled dataset; files that are missing or were changed are written again."""
     content = _content()
     folder = cache_folder() / "sample" / _digest(content)
     try:
@@ -68,28 +69,23 @@ def _content() -> Mapping[str, bytes]:
 
 
 def _build(script: str) -> bytes:
-    """The SQLite file that a script makes. In memory, since a file on disk carries the version of SQLite."""
-    connection = sqlite3.connect(":memory:")
-    try:
+    """The bytes of the database that a script makes, in memory: a file on disk records the version of SQLite."""
+    with closing(sqlite3.connect(":memory:")) as connection:
         connection.executescript(f"PRAGMA page_size = 4096; BEGIN; {script} COMMIT;")
         return connection.serialize()
-    finally:
-        connection.close()
 
 
 def _digest(content: Mapping[str, bytes]) -> str:
-    digest = hashlib.sha256()
-    for name, data in content.items():
-        digest.update(f"{name} {len(data)}\n".encode() + data)
-    return digest.hexdigest()[:16]
+    parts = (f"{name} {len(data)}\n".encode() + data for name, data in content.items())
+    return hashlib.sha256(b"".join(parts)).hexdigest()[:16]
 
 
 def _restore(path: Path, data: bytes) -> None:
-    """Put `data` at `path` unless it is there. Processes that do so at once write the same bytes."""
+    """Write `data` to `path` unless it is there. Processes that do so at once write the same bytes."""
     if not _holds(path, data):
         try:
             write_atomically(path, lambda temporary: temporary.write_bytes(data))
-        except PermissionError:  # Windows does not replace a file that another process, faster than us, reads
+        except PermissionError:  # Windows does not replace a file that a faster process is reading
             if not _holds(path, data):
                 raise
 

@@ -1,7 +1,7 @@
 """A database's schema, from Spider's `tables.json`. `reflection.py` makes the same from a live database.
 
 In: a row of `tables.json`. Out: `Schema`, the only description of a database the rest of the package sees; and back.
-Every table carries its own `*` as its first column, so that choosing a column always chooses a table (SPEC §3).
+Every table carries its own `*` as its first column, so that choosing a column always chooses a table.
 """
 
 from collections import Counter
@@ -81,15 +81,15 @@ class Schema:
 
     @cached_property
     def table_index(self) -> dict[str, int]:
-        """Table index by lower-case name; names that several tables share but for case are left out.
+        """Table index by lower-case name, without names that differ only in case: `find_table` finds those.
 
-        `find_table` tells those apart. PostgreSQL can hold both `users` and `"Users"`, SQLite both `é` and `É`.
+        PostgreSQL can hold both `users` and `"Users"`, SQLite both `é` and `É`.
         """
         return _by_unique_key([table.name.lower() for table in self.tables])
 
     @cached_property
     def column_index(self) -> dict[tuple[int, str], int]:
-        """Column index by table index and lower-case name; left out and found as in `table_index`."""
+        """Column index by table index and lower-case name, as in `table_index`."""
         return _by_unique_key([(column.table, column.name.lower()) for column in self.columns])
 
     @cached_property
@@ -176,13 +176,17 @@ def assemble(
 
 
 def read_tables_json(path: str | Path) -> dict[str, Schema]:
-    """Schemas by database name from a file in the form of Spider's `tables.json`."""
+    """Read schemas by database name from a file in the form of Spider's `tables.json`."""
     rows = read_json(path)
     if not isinstance(rows, list):
         raise SchemaError(f"{path}: expected a list of schemas, got {type(rows).__name__}")
     schemas: dict[str, Schema] = {}
     for index, row in enumerate(rows):
-        schema = _schema_of(row, f"{path}: schema {index}")
+        name = f" ({row['db_id']})" if isinstance(row, Mapping) and "db_id" in row else ""
+        try:
+            schema = _schema_of(row)
+        except SchemaError as error:
+            raise SchemaError(f"{path}: schema {index}{name}: {error}") from None
         if schema.database in schemas:
             raise SchemaError(f"{path}: schema {index}: key 'db_id': {schema.database!r} occurs twice")
         schemas[schema.database] = schema
@@ -200,11 +204,9 @@ def tables_row(schema: Schema) -> dict[str, Any]:
     Spider's form has no composite keys, views or namespaces. A composite primary key is a list of columns, a composite
     foreign key a pair of such lists; the keys `views` and `namespaces` are there only where the schema has some.
     """
-    position: dict[int, int] = {}  # index in Schema.columns -> index in the file, where one `*` stands for all
-    for index in range(len(schema.columns)):
-        if not schema.is_star(index):
-            position[index] = len(position) + 1
-    columns = [schema.columns[index] for index in position]
+    stored = [index for index in range(len(schema.columns)) if not schema.is_star(index)]
+    position = {index: place for place, index in enumerate(stored, 1)}  # in the file, where one `*` stands for all
+    columns = [schema.columns[index] for index in stored]
     keys = [[position[column] for column in key] for key in schema.primary_keys if key]
     foreign = [
         [[position[column] for column in side] for side in (key.columns, key.referred)] for key in schema.foreign_keys
@@ -227,76 +229,69 @@ def tables_row(schema: Schema) -> dict[str, Any]:
 
 
 _LISTS = (
-    "table_names",
-    "table_names_original",
-    "column_names",
-    "column_names_original",
-    "column_types",
-    "primary_keys",
-    "foreign_keys",
+    *("table_names", "table_names_original", "column_names", "column_names_original", "column_types"),
+    *("primary_keys", "foreign_keys"),
 )
+_ColumnNames = tuple[int, tuple[str, ...]]
+"""A table's index and the names of some of its columns."""
 
 
-def _schema_of(row: Any, where: str) -> Schema:
+def _schema_of(row: Any) -> Schema:
     if not isinstance(row, Mapping):
-        raise SchemaError(f"{where}: expected an object, got {type(row).__name__}")
+        raise SchemaError(f"expected an object, got {type(row).__name__}")
     for key in ("db_id", *_LISTS):
         if key not in row:
-            raise SchemaError(f"{where}: key {key!r} is missing; tables.json of the Spider download has it")
-    _check_natural(row["db_id"], f"{where}: key 'db_id'")
-    where = f"{where} ({row['db_id']})"
+            raise SchemaError(f"key {key!r} is missing; tables.json of the Spider download has it")
+    _check_natural(row["db_id"], "key 'db_id'")
     for key in (*_LISTS, *(key for key in ("views", "namespaces") if key in row)):
         if not isinstance(row[key], list):
-            raise SchemaError(f"{where}: key {key!r}: expected a list, got {type(row[key]).__name__}")
-    tables = _tables_of(row, where)
-    columns, position = _columns_of(row, tables, where)
-    keys = _Keys(columns, position, where)
-    return Schema(
-        row["db_id"],
-        tuple(tables),
-        tuple(columns),
-        keys.primary(row["primary_keys"], len(tables)),
-        keys.foreign(row["foreign_keys"]),
-    )
+            raise SchemaError(f"key {key!r}: expected a list, got {type(row[key]).__name__}")
+    tables = _tables_of(row)
+    columns, owners = _columns_of(row, tables)
+    primary = _primary_keys(row["primary_keys"], owners, len(tables))
+    return assemble(row["db_id"], tables, columns, primary, _foreign_keys(row["foreign_keys"], owners))
 
 
-def _tables_of(row: Mapping[str, Any], where: str) -> list[Table]:
+def _tables_of(row: Mapping[str, Any]) -> list[Table]:
     names, naturals = row["table_names_original"], row["table_names"]
     if len(names) != len(naturals):
-        raise SchemaError(f"{where}: table_names and table_names_original differ in length")
+        raise SchemaError("table_names and table_names_original differ in length")
     if not names:
-        raise SchemaError(f"{where}: key 'table_names_original': there are no tables")
+        raise SchemaError("key 'table_names_original': there are no tables")
     for index, (name, natural) in enumerate(zip(names, naturals, strict=True)):
         if not isinstance(name, str):
-            raise SchemaError(f"{where}: key 'table_names_original' {index}: expected a name, got {name!r}")
-        _check_natural(natural, f"{where}: key 'table_names' {index}")
+            raise SchemaError(f"key 'table_names_original' {index}: expected a name, got {name!r}")
+        _check_natural(natural, f"key 'table_names' {index}")
     repeated = [name for name, count in Counter(names).items() if count > 1]
     if repeated:
-        raise SchemaError(f"{where}: key 'table_names_original': {repeated[0]!r} occurs twice")
+        raise SchemaError(f"key 'table_names_original': {repeated[0]!r} occurs twice")
     views = row.get("views", [])
     for entry in views:
         if not _is_index(entry, len(names)):
-            raise SchemaError(f"{where}: key 'views': table {entry!r} does not exist")
+            raise SchemaError(f"key 'views': table {entry!r} does not exist")
     namespaces = row.get("namespaces", [None] * len(names))
     if len(namespaces) != len(names):
-        raise SchemaError(f"{where}: namespaces and table_names_original differ in length")
+        raise SchemaError("namespaces and table_names_original differ in length")
     for index, namespace in enumerate(namespaces):
         if namespace is not None and not isinstance(namespace, str):
-            raise SchemaError(f"{where}: key 'namespaces' {index}: expected a name or null, got {namespace!r}")
+            raise SchemaError(f"key 'namespaces' {index}: expected a name or null, got {namespace!r}")
     return [Table(names[index], naturals[index], index in views, namespaces[index]) for index in range(len(names))]
 
 
-def _columns_of(row: Mapping[str, Any], tables: Sequence[Table], where: str) -> tuple[list[Column], dict[int, int]]:
-    """The columns in the order of `Schema.columns`, and the place there of each column of the file."""
+def _columns_of(
+    row: Mapping[str, Any], tables: Sequence[Table]
+) -> tuple[list[list[tuple[str, str, ColumnType]]], dict[int, tuple[int, str]]]:
+    """Per table its columns as `assemble` takes them; and per index in the file, the table and the column's name."""
     originals, naturals, types = row["column_names_original"], row["column_names"], row["column_types"]
     if not len(originals) == len(naturals) == len(types):
-        raise SchemaError(f"{where}: column_names, column_names_original and column_types differ in length")
-    own: list[dict[str, tuple[int, Column]]] = [{} for _ in tables]
+        raise SchemaError("column_names, column_names_original and column_types differ in length")
+    columns: list[list[tuple[str, str, ColumnType]]] = [[] for _ in tables]
+    owners: dict[int, tuple[int, str]] = {}
     for index, (original, natural, kind) in enumerate(zip(originals, naturals, types, strict=True)):
-        place = f"{where}: key 'column_names_original' {index}"
+        place = f"key 'column_names_original' {index}"
         table, name = _pair_of(original, place)
-        natural_table, natural_name = _pair_of(natural, f"{where}: key 'column_names' {index}")
-        _check_natural(natural_name, f"{where}: key 'column_names' {index}")
+        natural_table, natural_name = _pair_of(natural, f"key 'column_names' {index}")
+        _check_natural(natural_name, f"key 'column_names' {index}")
         if table != natural_table:
             raise SchemaError(f"{place}: table {table}, but column_names says {natural_table}")
         if table == -1 and name == "*":
@@ -305,66 +300,54 @@ def _columns_of(row: Mapping[str, Any], tables: Sequence[Table], where: str) -> 
             raise SchemaError(f"{place}: only the entry [-1, '*'] may be named '*'")
         if not _is_index(table, len(tables)):
             raise SchemaError(f"{place}: table {table} does not exist")
-        if name in own[table]:
+        if any(name == own for own, _, _ in columns[table]):
             raise SchemaError(f"{place}: column {name!r} occurs twice in table {tables[table].name!r}")
-        own[table][name] = (
-            index,
-            Column(table, name, natural_name, _type_of(kind, f"{where}: key 'column_types' {index}")),
-        )
-    columns: list[Column] = []
-    position: dict[int, int] = {}
-    for table, entries in enumerate(own):
-        if not entries:
-            raise SchemaError(f"{where}: key 'column_names_original': table {tables[table].name!r} has no columns")
-        columns.append(Column(table, "*", "*", ColumnType.STAR))
-        for index, column in entries.values():
-            position[index] = len(columns)
-            columns.append(column)
-    return columns, position
+        owners[index] = table, name
+        columns[table].append((name, natural_name, _type_of(kind, f"key 'column_types' {index}")))
+    for table, own in enumerate(columns):
+        if not own:
+            raise SchemaError(f"key 'column_names_original': table {tables[table].name!r} has no columns")
+    return columns, owners
 
 
-@dataclass(frozen=True)
-class _Keys:
-    """Reads the two lists of keys; `position` maps columns of the file to columns of the schema."""
+def _primary_keys(entries: Sequence[Any], owners: Mapping[int, tuple[int, str]], tables: int) -> list[list[str]]:
+    """Spider has numbers, one for each column of a composite key; its successors also have lists."""
+    keys: list[list[str]] = [[] for _ in range(tables)]
+    for index, entry in enumerate(entries):
+        place = f"key 'primary_keys' {index}"
+        table, names = _key_columns(entry, owners, place)
+        for name in names:
+            if name in keys[table]:
+                raise SchemaError(f"{place}: column {name!r} occurs twice")
+            keys[table].append(name)
+    return keys
 
-    columns: Sequence[Column]
-    position: Mapping[int, int]
-    where: str
 
-    def primary(self, entries: Sequence[Any], tables: int) -> tuple[tuple[int, ...], ...]:
-        keys: list[list[int]] = [[] for _ in range(tables)]
-        for index, entry in enumerate(entries):  # Spider has numbers, its successors also lists for composite keys
-            place = f"{self.where}: key 'primary_keys' {index}"
-            for column in self._side(entry, place):
-                key = keys[self.columns[column].table]
-                if column in key:
-                    raise SchemaError(f"{place}: column {self.columns[column].name!r} occurs twice")
-                key.append(column)
-        return tuple(map(tuple, keys))
+def _foreign_keys(
+    entries: Sequence[Any], owners: Mapping[int, tuple[int, str]]
+) -> list[tuple[_ColumnNames, _ColumnNames]]:
+    """Spider repeats some keys; each is kept once."""
+    keys: dict[tuple[_ColumnNames, _ColumnNames], None] = {}
+    for index, entry in enumerate(entries):
+        place = f"key 'foreign_keys' {index}"
+        if not isinstance(entry, list) or len(entry) != 2:
+            raise SchemaError(f"{place}: expected a pair [column, referred column], got {entry!r}")
+        source, referred = (_key_columns(side, owners, place) for side in entry)
+        if len(source[1]) != len(referred[1]):
+            raise SchemaError(f"{place}: {len(source[1])} columns point at {len(referred[1])}")
+        keys[source, referred] = None
+    return list(keys)
 
-    def foreign(self, entries: Sequence[Any]) -> tuple[ForeignKey, ...]:
-        """Spider repeats some keys; each is kept once."""
-        keys: dict[ForeignKey, None] = {}
-        for index, entry in enumerate(entries):
-            place = f"{self.where}: key 'foreign_keys' {index}"
-            if not isinstance(entry, list) or len(entry) != 2:
-                raise SchemaError(f"{place}: expected a pair [column, referred column], got {entry!r}")
-            source, referred = (self._side(side, place) for side in entry)
-            if len(source) != len(referred):
-                raise SchemaError(f"{place}: {len(source)} columns point at {len(referred)}")
-            keys[ForeignKey(source, referred)] = None
-        return tuple(keys)
 
-    def _side(self, entry: Any, place: str) -> tuple[int, ...]:
-        """One column or a list of columns of one table."""
-        indices = entry if isinstance(entry, list) else [entry]
-        for index in indices:
-            if isinstance(index, bool) or not isinstance(index, int) or index not in self.position:
-                raise SchemaError(f"{place}: column {index!r} does not exist")
-        side = tuple(self.position[index] for index in indices)
-        if len({self.columns[column].table for column in side}) != 1:
-            raise SchemaError(f"{place}: expected one or more columns of one table, got {entry!r}")
-        return side
+def _key_columns(entry: Any, owners: Mapping[int, tuple[int, str]], place: str) -> _ColumnNames:
+    """One column or a list of columns of one table."""
+    indices = entry if isinstance(entry, list) else [entry]
+    for index in indices:
+        if isinstance(index, bool) or not isinstance(index, int) or index not in owners:
+            raise SchemaError(f"{place}: column {index!r} does not exist")
+    if len({owners[index][0] for index in indices}) != 1:
+        raise SchemaError(f"{place}: expected one or more columns of one table, got {entry!r}")
+    return owners[indices[0]][0], tuple(owners[index][1] for index in indices)
 
 
 def _pair_of(entry: Any, where: str) -> tuple[int, str]:

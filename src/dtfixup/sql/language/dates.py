@@ -23,20 +23,8 @@ class Date:
     clock: str | None = None
 
 
-MONTHS = (
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
-    "December",
-)
+_MONTH_NAMES = "January February March April May June July August September October November December"
+MONTHS = tuple(_MONTH_NAMES.split())
 _MONTH_OF = {name.lower(): number for number, name in enumerate(MONTHS, 1)}
 _MONTH_OF |= {name[:3]: number for name, number in _MONTH_OF.items()} | {"sept": 9}
 _ISO = re.compile(r"(\d{4})[-/.](\d{1,2})[-/.](\d{1,2})", re.ASCII)
@@ -192,8 +180,6 @@ def render_date(date: Date, form: str) -> str | None:
         return parts[0] + (f" {date.clock}" if date.clock else "")
     longest = max(parts, key=len)
     # A month's name is clear by itself; a month's number needs the marks beside it, a year without a day does not.
-    return longest.strip(" ,") if any(name in form for name in ("Mon", "MON")) else _trimmed(longest, date) or None
-
-
-def _trimmed(run: str, date: Date) -> str:
-    return run.strip("-/. ") if date.year is not None else run
+    if "mon" in form.lower():
+        return longest.strip(" ,")
+    return (longest if date.year is None else longest.strip("-/. ")) or None

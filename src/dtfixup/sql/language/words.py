@@ -197,17 +197,8 @@ _MARKS = re.compile(r"[\W_]+")
 
 _FORMS = {
     **{"n't": "not", "'s": "'s", "'re": "be", "'m": "be", "'ve": "have"},
-    **{
-        "sales": "sale",
-        "savings": "saving",
-        "earnings": "earning",
-        "people": "person",
-        "wives": "wife",
-        "shelves": "shelf",
-        "halves": "half",
-        "calves": "calf",
-    },
-    **{"loaves": "loaf", "thieves": "thief", "lenses": "lens"},
+    **{"sales": "sale", "savings": "saving", "earnings": "earning", "people": "person", "wives": "wife"},
+    **{"shelves": "shelf", "halves": "half", "calves": "calf", "loaves": "loaf", "thieves": "thief", "lenses": "lens"},
 }
 """Words that the dictionary leaves as they are or takes for verbs: questions about the table `sale` say sales."""
 _SINGULAR = ("ss", "us", "is")

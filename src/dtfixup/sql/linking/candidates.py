@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from dtfixup.sql.database.content import ContentIndex, words_of
+from dtfixup.sql.database.content import ContentIndex, unknown_content, words_of
 from dtfixup.sql.database.schema import Schema
 from dtfixup.sql.grammar.rules import ValueKind
 from dtfixup.sql.language.dates import MONTHS, Date, dates_in, render_date
@@ -18,7 +18,7 @@ from dtfixup.sql.language.quantities import numbers_in, plain_number
 from dtfixup.sql.language.words import Word, begins_sentence, is_english, is_stop_word, quoted_spans
 from dtfixup.sql.language.world import mentions
 from dtfixup.sql.linking.links import Item, Links, MatchKind, ValueLink, ValueMatch
-from dtfixup.sql.linking.name_links import distinctive_lemmas
+from dtfixup.sql.linking.name_links import name_index
 from dtfixup.sql.linking.value_links import POSSIBLE, STRONG
 
 
@@ -58,17 +58,17 @@ class Candidate:
 
 
 def candidates(
-    words: Sequence[Word], question: str, schema: Schema, content: ContentIndex | None, links: Links, limit: int = 64
+    words: Sequence[Word], question: str, schema: Schema, content: ContentIndex | None, links: Links
 ) -> tuple[Candidate, ...]:
-    """At most `limit` candidates, the most useful first. A text occurs once, with the first column found for it."""
+    """At most 64 candidates, the most useful first. A text occurs once, with the first column found for it."""
     by_text: dict[str, Candidate] = {}
-    for candidate in _Search(words, question, schema, content, links).all():
+    for candidate in _Search(words, question, schema, content or unknown_content(schema), links).all():
         earlier = by_text.get(candidate.text)
         if earlier is None:
             by_text[candidate.text] = candidate
         elif earlier.column is None and candidate.column is not None:
             by_text[candidate.text] = replace(earlier, column=candidate.column)
-    return tuple(by_text.values())[:limit]
+    return tuple(by_text.values())[:_MOST_CANDIDATES]
 
 
 def covers(candidate: Candidate, literal: str) -> bool:
@@ -82,6 +82,7 @@ def covers(candidate: Candidate, literal: str) -> bool:
     return number is not None and number == plain_number(candidate.text)
 
 
+_MOST_CANDIDATES = 64
 _MOST_PARTS = 12  # values of which the question has a part
 _LONGEST_PART = 4  # words of a part of a longer name
 # Phrases before a small number whose query may hold a neighbouring one: "more than 2" is also written >= 3, and
@@ -100,12 +101,12 @@ class _Search:
     """The search over one question, source by source."""
 
     def __init__(
-        self, words: Sequence[Word], question: str, schema: Schema, content: ContentIndex | None, links: Links
+        self, words: Sequence[Word], question: str, schema: Schema, content: ContentIndex, links: Links
     ) -> None:
         self.words = words
         self.question = question
         self.schema = schema
-        self.content = content if content is not None and content.has_rows else None
+        self.content = content
         self.links = links
         self.named = {position for link in links.names for position in range(link.start, link.end)}
         self.dates_in_question = dates_in(words)
@@ -117,7 +118,8 @@ class _Search:
         yield from self.quoted()
         yield from self.linked(ValueMatch.WHOLE, Source.STORED)
         yield from self.numbers()
-        yield from (self.constant(text) for text in ("1", "0"))
+        for text in ("1", "0"):
+            yield Candidate(text, ValueKind.NUMBER, None, None, None, Source.CONSTANT)
         yield from self.dates()
         yield from self.linked(ValueMatch.WORLD, Source.WORLD)
         yield from self.capitalised()
@@ -126,7 +128,7 @@ class _Search:
         yield from self.parts()
         yield from self.neighbours()
         yield from self.choices()
-        if self.content is None:
+        if not self.content.has_rows:
             yield from self.world_forms()
             yield from self.unlinked_words()
 
@@ -134,9 +136,6 @@ class _Search:
         """The candidate of the words `start:end`, as written or as `text`."""
         text = self.question[self.words[start].start : self.words[end - 1].end] if text is None else text
         return Candidate(plain_number(text) or text, _kind_of(text), None, start, end, source)
-
-    def constant(self, text: str) -> Candidate:
-        return Candidate(text, ValueKind.NUMBER, None, None, None, Source.CONSTANT)
 
     def stored(self, link: ValueLink, source: Source) -> Iterator[Candidate]:
         """A stored value, also without the blanks around it."""
@@ -211,8 +210,6 @@ class _Search:
     def ends_of_years(self) -> Iterator[Candidate]:
         """First and last days of years, if a column of dates or its table is named: `before 2010` is < 2010-01-01."""
         years = [number for number in numbers_in(self.words) if number.is_year and number.start not in self.dated]
-        if self.content is None or not years:
-            return
         named = {(link.item, link.index) for link in self.links.names}
         for column, content in enumerate(self.content.columns):
             is_named = (Item.COLUMN, column) in named or (Item.TABLE, self.schema.columns[column].table) in named
@@ -295,13 +292,11 @@ class _Search:
 
     def choices(self) -> Iterator[Candidate]:
         """All values of named columns that have few, first those of columns named exactly or by distinctive words."""
-        if self.content is None:
-            return
+        distinctive = name_index(self.schema).distinctive
         ranks: dict[int, int] = {}
         for link in self.links.names:
             if link.item is Item.COLUMN and self.content.columns[link.index].is_choice:
-                lemmas = {word.lemma for word in self.words[link.start : link.end]}
-                is_distinctive = not lemmas.isdisjoint(distinctive_lemmas(self.schema))
+                is_distinctive = any(word.lemma in distinctive for word in self.words[link.start : link.end])
                 rank = 0 if link.kind is MatchKind.EXACT else 1 if is_distinctive else 2
                 ranks[link.index] = min(rank, ranks.get(link.index, rank))
         for column in sorted(ranks, key=lambda column: (ranks[column], column)):

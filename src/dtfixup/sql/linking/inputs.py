@@ -6,9 +6,6 @@ them for a whole dataset and the parser for one question, by the same code.
 
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
 from dtfixup.sql.database.content import ContentIndex, Looks
 from dtfixup.sql.database.schema import ColumnType, Schema
 from dtfixup.sql.grammar.rules import ColumnKind
@@ -17,7 +14,7 @@ from dtfixup.sql.language.quantities import plain_number
 from dtfixup.sql.language.words import Word, split_words
 from dtfixup.sql.linking.candidates import Candidate, candidates
 from dtfixup.sql.linking.links import Links, link
-from dtfixup.sql.linking.relations import link_codes, schema_relations
+from dtfixup.sql.linking.relations import Codes, schema_relations
 
 
 @dataclass(frozen=True)
@@ -28,7 +25,7 @@ class DatabaseInputs:
     content: ContentIndex | None
     item_words: tuple[tuple[str, ...], ...]
     kinds: tuple[ColumnKind, ...]
-    relations: NDArray[np.uint8]
+    relations: Codes
 
 
 @dataclass(frozen=True)
@@ -37,8 +34,8 @@ class QuestionInputs:
 
     words: tuple[Word, ...]
     links: Links
-    codes: NDArray[np.uint8]
-    """[words, items]: the links as `relations.expand` takes them."""
+    codes: Codes
+    """[words, items]: which word matches which item."""
     candidates: tuple[Candidate, ...]
 
 
@@ -59,7 +56,7 @@ def describe_question(question: str, database: DatabaseInputs) -> QuestionInputs
     """A question's words, links and literal candidates."""
     words = split_words(question)
     links = link(words, database.schema, database.content)
-    codes = link_codes(*links.matrix(len(words), database.schema), database.schema)
+    codes = links.codes(len(words), database.schema)
     literals = candidates(words, question, database.schema, database.content, links)
     return QuestionInputs(words, links, codes, literals)
 

@@ -50,19 +50,22 @@ _Items = list[tuple[Item, int]]
 
 
 @dataclass(frozen=True, slots=True)
-class _NameIndex:
+class NameIndex:
     """Schema items by the lemmas of their whole names, by these without spaces, and by parts of the names."""
 
     whole: dict[str, _Items]
     joined: dict[str, _Items]
     parts: dict[str, _Items]
+    lemmas: frozenset[str]
+    """Every lemma of every name."""
+    distinctive: frozenset[str]
+    """The lemmas that at most two columns and no table have in their names."""
 
 
 def link_names(words: Sequence[Word], schema: Schema) -> tuple[NameLink, ...]:
     """Every name in a question; if two runs link the same words to the same item, the longer one."""
-    index = _index_of(schema)
-    lemmas = schema_lemmas(schema)
-    spelling = {word.lemma: word.lemma if word.lemma in index.joined else _respelled(word, lemmas) for word in words}
+    index = name_index(schema)
+    spelling = {word.lemma: _respelled(word, index) for word in words}
     links: list[NameLink] = []
     linked: set[tuple[int, Item, int]] = set()  # word, item
     whole: list[tuple[int, int, Item]] = []
@@ -89,53 +92,29 @@ def link_names(words: Sequence[Word], schema: Schema) -> tuple[NameLink, ...]:
     return tuple(sorted(links, key=lambda link: (link.start, link.end, link.item, link.index)))
 
 
-def _asked_for(lemma: str, names: _NameIndex) -> _Items:
+def _asked_for(lemma: str, names: NameIndex) -> _Items:
     """The columns that a word of degree asks for: `oldest` asks for an age."""
     asked = world().asked.get(lemma, ())
     items = [item for name in asked for item in names.whole.get(name, []) + names.parts.get(name, [])]
     return [(item, index) for item, index in items if item is Item.COLUMN]
 
 
-def _respelled(word: Word, lemmas: frozenset[str]) -> str:
+def _respelled(word: Word, names: NameIndex) -> str:
     """The word's lemma; for a mistyped word, the lemma of the schema that it stands for."""
-    if word.lemma in lemmas or not word.text.isalpha() or is_english(word.text):
+    is_known = word.lemma in names.joined or word.lemma in names.lemmas
+    if is_known or not word.text.isalpha() or is_english(word.text):
         return word.lemma
-    return closest_word(word.lemma, sorted(lemmas)) or word.lemma
+    return closest_word(word.lemma, sorted(names.lemmas)) or word.lemma
 
 
-def schema_lemmas(schema: Schema) -> frozenset[str]:
-    """Every lemma of every name of a schema."""
-    return _lemmas(*_naturals(schema))
-
-
-def distinctive_lemmas(schema: Schema) -> frozenset[str]:
-    """The lemmas that at most two columns and no table have in their names."""
-    return _distinctive(*_naturals(schema))
-
-
-def _index_of(schema: Schema) -> _NameIndex:
-    return _index_names(*_naturals(schema))
-
-
-def _naturals(schema: Schema) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The keys of the caches: hashing names is much quicker than hashing a schema. The `*`s have empty names."""
+def name_index(schema: Schema) -> NameIndex:
+    """The index of a schema's names, cached by the names: hashing them is much quicker than hashing the schema."""
     columns = tuple("" if column.type is ColumnType.STAR else column.natural for column in schema.columns)
-    return tuple(table.natural for table in schema.tables), columns
+    return _index_names(tuple(table.natural for table in schema.tables), columns)
 
 
 @lru_cache(maxsize=512)
-def _lemmas(tables: tuple[str, ...], columns: tuple[str, ...]) -> frozenset[str]:
-    return frozenset(lemma for name in tables + columns for lemma in name_lemmas(name))
-
-
-@lru_cache(maxsize=512)
-def _distinctive(tables: tuple[str, ...], columns: tuple[str, ...]) -> frozenset[str]:
-    count = Counter(lemma for name in columns for lemma in set(name_lemmas(name)))
-    return frozenset(lemma for lemma, times in count.items() if times <= 2) - _lemmas(tables, ())
-
-
-@lru_cache(maxsize=512)
-def _index_names(tables: tuple[str, ...], columns: tuple[str, ...]) -> _NameIndex:
+def _index_names(tables: tuple[str, ...], columns: tuple[str, ...]) -> NameIndex:
     whole: dict[str, _Items] = {}
     joined: dict[str, _Items] = {}
     parts: dict[str, _Items] = {}
@@ -148,7 +127,10 @@ def _index_names(tables: tuple[str, ...], columns: tuple[str, ...]) -> _NameInde
         joined.setdefault("".join(lemmas), []).append((item, index))
         for part in _parts_of(lemmas):
             parts.setdefault(part, []).append((item, index))
-    return _NameIndex(whole, joined, parts)
+    table_lemmas = frozenset(lemma for item, _, lemmas in items for lemma in lemmas if item is Item.TABLE)
+    columns_with = Counter(lemma for item, _, lemmas in items for lemma in set(lemmas) if item is Item.COLUMN)
+    distinctive = frozenset(lemma for lemma, count in columns_with.items() if count <= 2) - table_lemmas
+    return NameIndex(whole, joined, parts, table_lemmas.union(columns_with), distinctive)
 
 
 def _parts_of(lemmas: tuple[str, ...]) -> list[str]:

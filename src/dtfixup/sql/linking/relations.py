@@ -1,8 +1,8 @@
 """Relations between the items of an input, question words, columns and tables, as in RAT-SQL.
 
-In: a schema, and which words match which columns and tables. Out: a matrix of `Relation` ids over
-[words | columns | tables]. It is stored in parts: the schema's once per database, the links once per question,
-word distances not at all; `expand` puts them together. Axes: W words, C columns (with each table's `*`), T tables.
+In: a schema. Out: the `Relation` ids among its columns and tables. The matrix of an input, over
+[words | columns | tables], has two more parts: a question's links (`Links.codes`) and the distances of its words. The
+model's batches put the parts together. Axes: C columns (with each table's `*`), T tables.
 """
 
 from enum import IntEnum, auto
@@ -10,7 +10,6 @@ from enum import IntEnum, auto
 import numpy as np
 from numpy.typing import NDArray
 
-from dtfixup.errors import RelationError
 from dtfixup.sql.database.schema import Schema
 
 Codes = NDArray[np.uint8]
@@ -26,7 +25,7 @@ class Match(IntEnum):
     PARTIAL = 1
     EXACT = 2
     VALUE = 3
-    """The word is (part of) a value of the column. Departs: the paper counts it as exact; see `expand`."""
+    """The word is (part of) a value of the column. Departs: the paper counts it as exact."""
 
 
 class Relation(IntEnum):
@@ -124,15 +123,9 @@ def schema_relations(schema: Schema) -> Codes:
     between_TT[refers_TT & refers_TT.T] = Relation.TABLE_TABLE_FOREIGN_BOTH
     np.fill_diagonal(between_TT, Relation.TABLE_TABLE_SAME)
 
-    return np.block(
-        [
-            [
-                _among_columns(table_C, star_C, refers_CC, between_TT),
-                _columns_to_tables(schema, table_C, star_C, refers_CC),
-            ],
-            [_tables_to_columns(schema, table_C, star_C, refers_CC), between_TT],
-        ]
-    )
+    among_CC = _among_columns(table_C, star_C, refers_CC, between_TT)
+    to_CT = _columns_to_tables(schema, table_C, star_C, refers_CC)
+    return np.block([[among_CC, to_CT], [_seen_from_tables(to_CT, star_C), between_TT]])
 
 
 def _among_columns(
@@ -170,45 +163,11 @@ def _columns_to_tables(
     return to_CT
 
 
-def _tables_to_columns(
-    schema: Schema, table_C: NDArray[np.int_], star_C: NDArray[np.bool_], refers_CC: NDArray[np.bool_]
-) -> Codes:
-    """The same relations seen from the table."""
-    to_TC = _columns_to_tables(schema, table_C, star_C, refers_CC).T
+def _seen_from_tables(to_CT: Codes, star_C: NDArray[np.bool_]) -> Codes:
+    """[T, C]: the same relations from a table to a column."""
     shift = np.where(
         star_C,
         Relation.TABLE_STAR_NONE - Relation.STAR_TABLE_NONE,
         Relation.TABLE_COLUMN_NONE - Relation.COLUMN_TABLE_NONE,
     )
-    return (to_TC + shift).astype(np.uint8)
-
-
-def link_codes(columns_WC: Codes, tables_WT: Codes, schema: Schema) -> Codes:
-    """[W, C + T]: the stored form of one question's links; a table's `*` takes the table's matches."""
-    words = columns_WC.shape[0]
-    if columns_WC.shape != (words, len(schema.columns)) or tables_WT.shape != (words, len(schema.tables)):
-        raise RelationError(f"links of shape {columns_WC.shape} and {tables_WT.shape} do not fit {schema.database}")
-    if (columns_WC > max(Match)).any() or (tables_WT > Match.EXACT).any():
-        raise RelationError("links hold codes outside `Match`, or a value match of a table")
-    codes = np.concatenate([columns_WC, tables_WT], axis=1)
-    codes[:, list(schema.stars)] = tables_WT
-    return codes
-
-
-def expand(
-    schema_part: Codes, links: Codes, columns: int, stars: NDArray[np.integer], *, values_apart: bool = True
-) -> Codes:
-    """[W + C + T, W + C + T]: the whole matrix; with `values_apart=False`, values count as exact matches."""
-    words, items = links.shape
-    if schema_part.shape != (items, items):
-        raise RelationError(f"links to {items} items do not fit a schema's part of shape {schema_part.shape}")
-    if not values_apart:
-        links = np.minimum(links, np.uint8(Match.EXACT))
-    kind = np.full(items, 1)  # 0 column, 1 table, 2 star
-    kind[:columns] = 0
-    kind[stars] = 2
-    forward = np.array([Relation.WORD_COLUMN_NONE, Relation.WORD_TABLE_NONE, Relation.WORD_STAR_NONE], np.uint8)[kind]
-    backward = np.array([Relation.COLUMN_WORD_NONE, Relation.TABLE_WORD_NONE, Relation.STAR_WORD_NONE], np.uint8)[kind]
-    offset = np.arange(words)[None, :] - np.arange(words)[:, None]
-    distances = (np.clip(offset, -DISTANCE, DISTANCE) + Relation.WORD_SAME).astype(np.uint8)
-    return np.block([[distances, links + forward], [(links + backward).T, schema_part]]).astype(np.uint8)
+    return (to_CT.T + shift).astype(np.uint8)

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from dtfixup.sql.database.content import ContentIndex, Hit, Looks, looks_of, words_of
+from dtfixup.sql.database.content import ContentIndex, Hit, Looks, looks_of, unknown_content, words_of
 from dtfixup.sql.database.schema import Schema
 from dtfixup.sql.language.dates import dates_in, render_date
 from dtfixup.sql.language.quantities import Number, numbers_in, plain_number
@@ -24,7 +24,7 @@ from dtfixup.sql.language.words import (
     runs,
 )
 from dtfixup.sql.language.world import Concept, Topic, mentions, world
-from dtfixup.sql.linking.name_links import Item, MatchKind, NameLink, distinctive_lemmas, schema_lemmas
+from dtfixup.sql.linking.name_links import Item, MatchKind, NameLink, name_index
 
 
 class ValueMatch(StrEnum):
@@ -76,18 +76,17 @@ def link_values(
     words: Sequence[Word], schema: Schema, content: ContentIndex | None, names: Sequence[NameLink]
 ) -> tuple[ValueLink, ...]:
     """Every value in a question; of two links from the same words to the same value, the stronger."""
-    search = _Search(words, schema, content, names)
-    if content is not None:
-        search.whole_values(content)
-        search.world_values(content)
-        search.named_truths(content)
-        search.parts_of_values(content)
-        search.quoted_parts(content)
-        search.kin_of_values(content)
+    search = _Search(words, schema, content or unknown_content(schema), names)
+    search.whole_values()
+    search.world_values()
+    search.named_truths()
+    search.parts_of_values()
+    search.quoted_parts()
+    search.kin_of_values()
     search.numbers()
     search.dates()
     search.durations()
-    links = _narrowed(search.found.values(), schema, names)
+    links = _narrowed(search.links.values(), schema, names)
     return tuple(sorted(links, key=lambda link: (link.start, link.end, link.column, link.value)))
 
 
@@ -117,26 +116,24 @@ def _narrowed(links: Collection[ValueLink], schema: Schema, names: Sequence[Name
 
 
 class _Search:
-    """The search over one question; earlier finds narrow down later searches."""
+    """The search over one question; earlier links narrow down later searches."""
 
-    def __init__(
-        self, words: Sequence[Word], schema: Schema, content: ContentIndex | None, names: Sequence[NameLink]
-    ) -> None:
+    def __init__(self, words: Sequence[Word], schema: Schema, content: ContentIndex, names: Sequence[NameLink]) -> None:
         self.words = words
         self.schema = schema
         self.content = content
         self.names = names
-        self.schema_lemmas = schema_lemmas(schema)
+        self.name_index = name_index(schema)
         self.quoted = quoted_spans(words)
         self.exactly_named = {(link.start, link.end) for link in names if link.kind is MatchKind.EXACT}
-        self.found: dict[tuple[int, int, int, str], ValueLink] = {}
+        self.links: dict[tuple[int, int, int, str], ValueLink] = {}
         self.taken: list[tuple[int, int]] = []  # spans that are whole stored values
 
     def add(self, start: int, end: int, hits: Iterable[Hit], how: ValueMatch, strength: float) -> None:
         for hit in hits:
             key = (start, end, hit.column, hit.value)
-            if key not in self.found or self.found[key].strength < strength:
-                self.found[key] = ValueLink(start, end, hit.column, hit.value, how, strength)
+            if key not in self.links or self.links[key].strength < strength:
+                self.links[key] = ValueLink(start, end, hit.column, hit.value, how, strength)
 
     def is_quoted(self, start: int, end: int) -> bool:
         return any(first <= start and end <= last for first, last in self.quoted)
@@ -147,18 +144,18 @@ class _Search:
         return is_capitalised or self.is_quoted(start, end)
 
     def is_schema_word(self, word: Word) -> bool:
-        return word.lemma in self.schema_lemmas
+        return word.lemma in self.name_index.lemmas
 
     def is_inside(self, start: int, end: int) -> bool:
         """Whether the span is a proper part of one that is a whole stored value."""
         return any(first <= start and end <= last and end - start < last - first for first, last in self.taken)
 
-    def whole_values(self, content: ContentIndex) -> None:
+    def whole_values(self) -> None:
         for start, end, run in runs(self.words, LONGEST_VALUE):
-            hits = content.whole("".join([compact(word.text) for word in run]))
+            hits = self.content.whole("".join([compact(word.text) for word in run]))
             strength = _VERBATIM
             if not hits:
-                hits = content.whole("".join([compact(word.lemma) for word in run]))
+                hits = self.content.whole("".join([compact(word.lemma) for word in run]))
                 strength = _INFLECTED
             if not hits:
                 continue
@@ -184,39 +181,39 @@ class _Search:
             return hits, _WEAK
         return hits, strength
 
-    def world_values(self, content: ContentIndex) -> None:
+    def world_values(self) -> None:
         for start, end, concepts in mentions(self.words):
-            hits = [hit for concept in concepts for hit in _stored_forms(concept, content)]
+            hits = [hit for concept in concepts for hit in _stored_forms(concept, self.content)]
             if hits and not self.is_inside(start, end):
                 is_linked = (start, end) in self.taken or (start, end) in self.exactly_named
                 self.add(start, end, hits, ValueMatch.WORLD, _WEAK if is_linked else _SAME_MEANING)
                 self.taken.append((start, end))
 
-    def named_truths(self, content: ContentIndex) -> None:
+    def named_truths(self) -> None:
         """Link the name of a yes/no column to its yes: `official` means that `is official` holds "T"."""
         for link in self.names:
-            if link.item is not Item.COLUMN or Topic.TRUTH not in content.columns[link.index].topics:
+            if link.item is not Item.COLUMN or Topic.TRUTH not in self.content.columns[link.index].topics:
                 continue
             lemmas = {word.lemma for word in self.words[link.start : link.end]} - STOP_WORDS
-            if lemmas & distinctive_lemmas(self.schema):
-                hits = [hit for hit in _stored_forms(world().yes, content) if hit.column == link.index]
+            if lemmas & self.name_index.distinctive:
+                hits = [hit for hit in _stored_forms(world().yes, self.content) if hit.column == link.index]
                 self.add(link.start, link.end, hits, ValueMatch.WORLD, STRONG)
 
-    def parts_of_values(self, content: ContentIndex) -> None:
+    def parts_of_values(self) -> None:
         named = {position for link in self.names for position in range(link.start, link.end)}
         for position, word in enumerate(self.words):
             span = (position, position + 1)
             if word.is_mark or is_stop_word(word) or self.is_inside(*span):
                 continue
-            corrected = content.respelled(word.text.lower()) if position not in named else None
+            corrected = self.content.respelled(word.text.lower()) if position not in named else None
             if corrected is not None:
-                self.add(*span, content.whole(corrected), ValueMatch.SIMILAR, _CORRECTED)
-                self.add(*span, content.containing(corrected), ValueMatch.SIMILAR, _CORRECTED_PART)
+                self.add(*span, self.content.whole(corrected), ValueMatch.SIMILAR, _CORRECTED)
+                self.add(*span, self.content.containing(corrected), ValueMatch.SIMILAR, _CORRECTED_PART)
             elif span not in self.taken:
-                for hit in content.containing(word.lemma):
-                    self.add_part(position, hit, content)
+                for hit in self.content.containing(word.lemma):
+                    self.add_part(position, hit)
 
-    def add_part(self, position: int, hit: Hit, content: ContentIndex) -> None:
+    def add_part(self, position: int, hit: Hit) -> None:
         """Link a word that is part of a value, with its neighbours that are in the same value."""
         value_words = frozenset(words_of(hit.value))
         start, end = position, position + 1
@@ -232,27 +229,27 @@ class _Search:
         elif self.is_marked(start, end) or len(telling) > 1:
             strength = STRONG
         else:
-            strength = POSSIBLE if content.columns[hit.column].is_listed else _FAINT
+            strength = POSSIBLE if self.content.columns[hit.column].is_listed else _FAINT
         self.add(start, end, [hit], ValueMatch.PART, strength)
 
-    def quoted_parts(self, content: ContentIndex) -> None:
+    def quoted_parts(self) -> None:
         """Link quoted words: a mistyped value, or part of the values of a column named beside them."""
         for start, end in self.quoted:
             if (start, end) in self.taken:
                 continue
             key = "".join(compact(word.text) for word in self.words[start:end])
-            self.add(start, end, content.similar(key), ValueMatch.SIMILAR, _CORRECTED)
+            self.add(start, end, self.content.similar(key), ValueMatch.SIMILAR, _CORRECTED)
             text = " ".join(word.text for word in self.words[start:end])
             for column in self.columns_beside(start, end, before=5):
-                if any(text.lower() in value.lower() for value in content.columns[column].values):
+                if any(text.lower() in value.lower() for value in self.content.columns[column].values):
                     self.add(start, end, [Hit(column, text)], ValueMatch.PART, STRONG)
 
-    def kin_of_values(self, content: ContentIndex) -> None:
+    def kin_of_values(self) -> None:
         lowered = [word.text.lower() for word in self.words]
         for position, word in enumerate(self.words):
             if len(word.text) < 4 or is_stop_word(word):
                 continue
-            for hit, end in content.kin(lowered, position):
+            for hit, end in self.content.kin(lowered, position):
                 if not any(first <= position and end <= last for first, last in self.taken):
                     self.add(position, end, [hit], ValueMatch.SIMILAR, POSSIBLE)
 
@@ -260,14 +257,15 @@ class _Search:
         for number in self.plain_numbers():
             span = (number.start, number.end)
             beside = self.columns_beside(*span) | self.columns_of_years(number)
-            hits = [] if self.content is None else self.content.number(number.text)
+            hits = self.content.number(number.text)
             for hit in hits:
                 name = beside.get(hit.column)
                 is_clear = name is MatchKind.EXACT or (len(hits) == 1 and (name or len(hit.value) > 1))
                 self.add(*span, [hit], ValueMatch.NUMBER, _CLEAR if is_clear else _FAINT)
             stored = {hit.column for hit in hits}
             for column, name in beside.items():
-                if name is MatchKind.EXACT and column not in stored and self.looks(column) is Looks.NUMBER:
+                looks = looks_of(column, self.schema, self.content)
+                if name is MatchKind.EXACT and column not in stored and looks is Looks.NUMBER:
                     # A single digit counts things more often than it is compared with a column.
                     strength = _CLEAR if len(number.text) > 1 else _FAINT
                     self.add(*span, [Hit(column, number.text)], ValueMatch.NUMBER, strength)
@@ -298,11 +296,6 @@ class _Search:
                 beside[link.index] = link.kind
         return beside
 
-    def looks(self, column: int) -> Looks:
-        """The looks of a column's values; without values, by its declared type."""
-        looks = looks_of(column, self.schema, self.content)
-        return Looks.TEXT if looks is Looks.NOTHING else looks
-
     def dates(self) -> None:
         """Link each date to the columns of dates, written in their forms."""
         for date in dates_in(self.words):
@@ -313,9 +306,7 @@ class _Search:
     def durations(self) -> None:
         """Link durations to clock times: `4 minutes` begins 4:15."""
         for number in numbers_in(self.words):
-            if self.content is None or number.end == len(self.words):
-                continue
-            if self.words[number.end].lemma in ("minute", "hour"):
+            if number.end < len(self.words) and self.words[number.end].lemma in ("minute", "hour"):
                 text = f"{number.text}:"
                 clocks = {
                     column: text
@@ -326,11 +317,11 @@ class _Search:
 
     def date_forms(self) -> dict[int, str | None]:
         """The columns of dates and times with their date forms; None for times of day."""
-        columns = [index for index in range(len(self.schema.columns)) if self.looks(index) is Looks.TIME]
-        if self.content is None:
-            return dict.fromkeys(columns, _USUAL_FORM)
-        contents = self.content.columns
-        return {index: contents[index].date_form if contents[index].values else _USUAL_FORM for index in columns}
+        return {
+            index: column.date_form if column.values else _USUAL_FORM
+            for index, column in enumerate(self.content.columns)
+            if looks_of(index, self.schema, self.content) is Looks.TIME
+        }
 
     def add_times(self, start: int, end: int, values: Mapping[int, str | None]) -> None:
         beside = self.columns_beside(start, end)

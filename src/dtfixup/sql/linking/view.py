@@ -13,7 +13,7 @@ from rich.text import Text
 
 from dtfixup.sql.database.schema import Schema
 from dtfixup.sql.language.words import Word
-from dtfixup.sql.linking.links import Item, Links, MatchKind, NameLink
+from dtfixup.sql.linking.links import Item, Links, MatchKind, NameLink, ValueLink
 from dtfixup.sql.linking.value_links import STRONG
 
 
@@ -26,12 +26,7 @@ class Mark(StrEnum):
     PART = "part of a name"
 
 
-_STYLES = {
-    Mark.VALUE: "bold magenta",
-    Mark.COLUMN: "bold green",
-    Mark.TABLE: "bold cyan",
-    Mark.PART: "yellow",
-}
+_STYLES = {Mark.VALUE: "bold magenta", Mark.COLUMN: "bold green", Mark.TABLE: "bold cyan", Mark.PART: "yellow"}
 
 
 def render(question: str, words: Sequence[Word], links: Links, schema: Schema) -> Text:
@@ -99,28 +94,20 @@ def links_json(question: str, words: Sequence[Word], links: Links, schema: Schem
 def links_content(question: str, words: Sequence[Word], links: Links, schema: Schema) -> dict[str, Any]:
     """The words and all links as JSON values; spans count words, and words have character offsets."""
 
-    def phrase(start: int, end: int) -> str:
-        return question[words[start].start : words[end - 1].end]
+    def span(link: NameLink | ValueLink) -> dict[str, Any]:
+        text = question[words[link.start].start : words[link.end - 1].end]
+        return {"start": link.start, "end": link.end, "text": text}
 
     return {
         "question": question,
         "words": [{"text": word.text, "lemma": word.lemma, "start": word.start, "end": word.end} for word in words],
         "names": [
-            {
-                "start": link.start,
-                "end": link.end,
-                "text": phrase(link.start, link.end),
-                "item": link.item.value,
-                "name": name_of(link, schema),
-                "match": link.kind.value,
-            }
+            {**span(link), "item": link.item.value, "name": name_of(link, schema), "match": link.kind.value}
             for link in links.names
         ],
         "values": [
             {
-                "start": link.start,
-                "end": link.end,
-                "text": phrase(link.start, link.end),
+                **span(link),
                 "column": schema.qualified(link.column),
                 "value": link.value,
                 "match": link.how.value,
