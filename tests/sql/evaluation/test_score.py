@@ -13,7 +13,7 @@ from dtfixup.errors import DataError
 from dtfixup.files import read_json
 from dtfixup.sql.database.dataset import Dataset
 from dtfixup.sql.evaluation import score as sql_score
-from dtfixup.sql.evaluation.execution_accuracy import ExecutionVerdict, Outcome, Pair
+from dtfixup.sql.evaluation.execution_accuracy import ExecutionOutcome, ExecutionVerdict, Pair
 from dtfixup.sql.evaluation.score import RunScore, read_beams, score_run, show_score
 from dtfixup.sql.model.predictions import Prediction, write_beams
 from tests.sql.sample_questions import ask_the_sample
@@ -87,9 +87,9 @@ def test_exact_and_execution_are_counted_apart_and_nothing_runs_twice(
     def judged(pairs: list[Pair], *rest: Any, **options: Any) -> list[ExecutionVerdict]:
         run.extend(pairs)
         return [
-            ExecutionVerdict(Outcome.GOLD_FAILED, "no such table")
+            ExecutionVerdict(ExecutionOutcome.GOLD_FAILED, "no such table")
             if position == 5
-            else ExecutionVerdict(Outcome.EQUAL if pair.predicted == pair.gold else Outcome.DIFFERENT)
+            else ExecutionVerdict(ExecutionOutcome.EQUAL if pair.predicted == pair.gold else ExecutionOutcome.DIFFERENT)
             for position, pair in enumerate(pairs)
         ]
 
@@ -162,7 +162,7 @@ def test_beams_that_are_not_there_are_refused(tmp_path: Path) -> None:
 
 
 def test_the_table_on_screen(tmp_path: Path, dataset: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
-    outcomes = [ExecutionVerdict(Outcome.EQUAL)] * 7 + [ExecutionVerdict(Outcome.LOST, "[gone]")]
+    outcomes = [ExecutionVerdict(ExecutionOutcome.EQUAL)] * 7 + [ExecutionVerdict(ExecutionOutcome.LOST, "[gone]")]
     monkeypatch.setattr(sql_score, "evaluate_execution", lambda *a, **k: outcomes)
     console = Console(file=StringIO(), width=100)
     monkeypatch.setattr("dtfixup.cli.predictions._console", console)

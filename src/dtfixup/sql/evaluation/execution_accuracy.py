@@ -29,7 +29,7 @@ from dtfixup.sql.evaluation.witnesses import witness_of
 from dtfixup.sql.execution.guarded import Rows, open_guarded
 
 
-class Outcome(StrEnum):
+class ExecutionOutcome(StrEnum):
     """The outcome of running a pair of queries."""
 
     EQUAL = "equal"
@@ -45,7 +45,7 @@ class Outcome(StrEnum):
 class ExecutionVerdict:
     """The outcome for one pair, and why it is not `EQUAL`."""
 
-    outcome: Outcome
+    outcome: ExecutionOutcome
     reason: str = ""
     gold_rows: tuple[int, ...] = ()
     """The number of rows of the gold query on the database and on each variant that was tried."""
@@ -77,18 +77,20 @@ def execution_verdict(
             try:
                 gold_result = connection.run(gold)
             except GuardError as error:
-                return ExecutionVerdict(Outcome.GOLD_FAILED, f"{error}{where}", tuple(counts))
+                return ExecutionVerdict(ExecutionOutcome.GOLD_FAILED, f"{error}{where}", tuple(counts))
             if gold_result.truncated:
                 reason = f"the gold query gives more than {max_rows} rows{where}"
-                return ExecutionVerdict(Outcome.GOLD_FAILED, reason, tuple(counts))
+                return ExecutionVerdict(ExecutionOutcome.GOLD_FAILED, reason, tuple(counts))
             counts.append(len(gold_result.rows))
             try:
                 result = connection.run(predicted)
             except GuardError as error:
-                return ExecutionVerdict(Outcome.PREDICTION_FAILED, f"{error}{where}", tuple(counts))
+                return ExecutionVerdict(ExecutionOutcome.PREDICTION_FAILED, f"{error}{where}", tuple(counts))
         if result.truncated or not equal_results(gold_result.rows, result.rows, ordered):
-            return ExecutionVerdict(Outcome.DIFFERENT, f"{_difference(gold_result, result)}{where}", tuple(counts))
-    return ExecutionVerdict(Outcome.EQUAL, gold_rows=tuple(counts))
+            return ExecutionVerdict(
+                ExecutionOutcome.DIFFERENT, f"{_difference(gold_result, result)}{where}", tuple(counts)
+            )
+    return ExecutionVerdict(ExecutionOutcome.EQUAL, gold_rows=tuple(counts))
 
 
 def _difference(gold_result: Rows, result: Rows) -> str:
@@ -126,7 +128,7 @@ def evaluate_execution(
         _Task(pair, dataset.database_file(pair.database), dataset.schemas[pair.database], variants, seed, deadline)
         for pair in pairs
     ]
-    verdicts = [ExecutionVerdict(Outcome.LOST)] * len(tasks)
+    verdicts = [ExecutionVerdict(ExecutionOutcome.LOST)] * len(tasks)
     with tempfile.TemporaryDirectory(prefix="dtfixup-variants-") as folder, Progress(disable=not show_progress) as bar:
         running = bar.add_task("running queries", total=len(tasks))
         # Two runs on every database; a minute more to make variants and compare results.
@@ -134,7 +136,7 @@ def evaluate_execution(
         judge = partial(_judge, folder)
         for position, result in run_supervised(judge, tasks, workers=workers, deadline=patience):
             if isinstance(result, Lost):
-                result = ExecutionVerdict(Outcome.LOST, result.reason)
+                result = ExecutionVerdict(ExecutionOutcome.LOST, result.reason)
             verdicts[position] = result
             bar.advance(running)
     return verdicts
@@ -169,7 +171,7 @@ def _content(file: Path, schema: Schema) -> Content:
 class ExecutionSummary:
     """Counts of outcomes. Pairs whose gold query failed or whose worker was lost are not in the accuracy."""
 
-    outcomes: dict[Outcome, int]
+    outcomes: dict[ExecutionOutcome, int]
     evident: int
     """Equal pairs whose gold query gave rows somewhere."""
     unjudged: tuple[tuple[int, str], ...]
@@ -181,7 +183,7 @@ class ExecutionSummary:
 
     @property
     def accuracy(self) -> float:
-        return self.outcomes[Outcome.EQUAL] / self.judged if self.judged else 0.0
+        return self.outcomes[ExecutionOutcome.EQUAL] / self.judged if self.judged else 0.0
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -193,19 +195,19 @@ class ExecutionSummary:
         }
 
 
-_JUDGED: Final = (Outcome.EQUAL, Outcome.DIFFERENT, Outcome.PREDICTION_FAILED)
+_JUDGED: Final = (ExecutionOutcome.EQUAL, ExecutionOutcome.DIFFERENT, ExecutionOutcome.PREDICTION_FAILED)
 
 
 def summarise_execution(verdicts: Sequence[ExecutionVerdict]) -> ExecutionSummary:
     """Count the outcomes of many pairs."""
     counted = Counter(verdict.outcome for verdict in verdicts)
-    evident = sum(verdict.outcome is Outcome.EQUAL and verdict.is_evident for verdict in verdicts)
+    evident = sum(verdict.outcome is ExecutionOutcome.EQUAL and verdict.is_evident for verdict in verdicts)
     unjudged = tuple(
         (position, f"{verdict.outcome}: {verdict.reason}")
         for position, verdict in enumerate(verdicts)
         if verdict.outcome not in _JUDGED
     )
-    return ExecutionSummary({outcome: counted[outcome] for outcome in Outcome}, evident, unjudged)
+    return ExecutionSummary({outcome: counted[outcome] for outcome in ExecutionOutcome}, evident, unjudged)
 
 
 def show_execution(summary: ExecutionSummary, console: Console) -> None:
@@ -214,7 +216,7 @@ def show_execution(summary: ExecutionSummary, console: Console) -> None:
     table.add_column()
     table.add_column("pairs", justify="right")
     for outcome, count in summary.outcomes.items():
-        table.add_row(outcome.value, str(count), end_section=outcome is Outcome.LOST)
+        table.add_row(outcome.value, str(count), end_section=outcome is ExecutionOutcome.LOST)
     table.add_row("equal, with rows to compare", str(summary.evident))
     table.add_row("accuracy", f"{100 * summary.accuracy:.1f}" if summary.judged else "-")
     console.print(table)
