@@ -235,7 +235,7 @@ def test_counts_of_a_score() -> None:
 def test_a_missing_connective_breaks_the_comparison() -> None:
     """The script stops with an error here, for the whole file; we call the query unreadable."""
     query = read_query("SELECT name FROM boat WHERE length > 3 speed > 4 AND length < 9", _NAMES)
-    with pytest.raises(SqlError, match="AND is in the place of a condition"):
+    with pytest.raises(SqlError, match="AND stands where a condition should"):
         comparable(query, _NAMES)
 
 

@@ -12,8 +12,8 @@ from dtfixup.sql.evaluation.spider_reader import (
     ColumnUse,
     Condition,
     Expression,
-    Query,
     SchemaNames,
+    SpiderQuery,
     read_query,
     schema_names,
 )
@@ -49,7 +49,7 @@ def _column(name: str) -> Expression:
     return Expression("none", ColumnUse("none", name, False), None)
 
 
-def _only_condition(query: Query) -> Condition:
+def _only_condition(query: SpiderQuery) -> Condition:
     (condition,) = query.where
     assert isinstance(condition, Condition)
     return condition
@@ -197,7 +197,7 @@ def test_subqueries_see_their_own_tables_only(names: SchemaNames) -> None:
     inner = _only_condition(
         read_query("SELECT name FROM boat WHERE length > (SELECT avg(length) FROM trip)", names)
     ).low
-    assert isinstance(inner, Query)
+    assert isinstance(inner, SpiderQuery)
     assert inner.select[0].expression == _column("trip.length")
     with pytest.raises(SqlError):
         read_query("SELECT name FROM boat WHERE harbour_id IN (SELECT speed FROM harbour)", names)
@@ -207,7 +207,7 @@ def test_subqueries_see_their_own_tables_only(names: SchemaNames) -> None:
 def test_nesting_has_an_end(depth: int, names: SchemaNames) -> None:
     text = "SELECT name FROM boat" + " WHERE length > (SELECT length FROM boat" * (depth - 1) + ")" * (depth - 1)
     if depth == 100:
-        assert isinstance(_only_condition(read_query(text, names)).low, Query)
+        assert isinstance(_only_condition(read_query(text, names)).low, SpiderQuery)
     else:
         with pytest.raises(SqlError, match="deeper than 100"):
             read_query(text, names)
@@ -239,4 +239,4 @@ def test_keys_that_a_later_key_connects_stay_apart() -> None:
 @given(st.lists(st.sampled_from(sorted(["name", "boat", "x", "'a'", "3", ",", "=", "(", ")", *_KEYWORDS]))))
 def test_any_text_is_read_or_refused(words: list[str]) -> None:
     with suppress(SqlError):
-        assert isinstance(read_query(" ".join(words), schema_names(_schema())), Query)
+        assert isinstance(read_query(" ".join(words), schema_names(_schema())), SpiderQuery)
