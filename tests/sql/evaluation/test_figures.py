@@ -21,16 +21,8 @@ def few(tmp_path_factory: pytest.TempPathFactory) -> Path:
         shutil.copy(sample_folder() / name, folder / name)
     shutil.copytree(sample_folder() / "database", folder / "database")
     rows = [
-        {
-            "db_id": "clinic",
-            "question": "How many doctors are there?",
-            "query": "SELECT count(*) FROM doc",
-        },
-        {
-            "db_id": "clinic",
-            "question": "Nothing about it",
-            "query": "SELECT lst_nm FROM doc WHERE lst_nm = 'zyxwv'",
-        },
+        {"db_id": "clinic", "question": "How many doctors are there?", "query": "SELECT count(*) FROM doc"},
+        {"db_id": "clinic", "question": "Nothing about it", "query": "SELECT lst_nm FROM doc WHERE lst_nm = 'zyxwv'"},
         {"db_id": "river_ferry", "question": "Cannot be said", "query": "SELECT count(*) OVER () FROM pier"},
     ]
     (folder / "train.json").write_text(json.dumps(rows))

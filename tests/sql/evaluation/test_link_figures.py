@@ -74,10 +74,7 @@ def test_recall_and_precision() -> None:
             NameLink(0, 1, Item.COLUMN, TITLE, MatchKind.PARTIAL),
             NameLink(1, 2, Item.TABLE, 1, MatchKind.EXACT),
         ),
-        (
-            ValueLink(2, 3, AGE, "30", ValueMatch.NUMBER, 0.6),
-            ValueLink(2, 3, PRICE, "30", ValueMatch.NUMBER, 0.2),
-        ),
+        (ValueLink(2, 3, AGE, "30", ValueMatch.NUMBER, 0.6), ValueLink(2, 3, PRICE, "30", ValueMatch.NUMBER, 0.2)),
     )
     figures.add(gold, links, [])
     rates = figures.summary()["links"]

@@ -7,18 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dtfixup.sql.database.schema import ColumnType, Table, assemble
 from dtfixup.sql.evaluation.planting import Planter, nearby_value
 from dtfixup.sql.evaluation.witnesses import witness_of
+from tests.sql.evaluation.boats import boat_schema
 
 _TABLES = {"boat": ["boat_id", "name", "length", "harbour_id"], "harbour": ["harbour_id", "town", "depth"]}
-_SCHEMA = assemble(
-    "boats",
-    [Table(name, name) for name in _TABLES],
-    [[(name, name, ColumnType.TEXT) for name in columns] for columns in _TABLES.values()],
-    [["boat_id"], ["harbour_id"]],
-    [((0, ["harbour_id"]), (1, ["harbour_id"]))],
-)
+_SCHEMA = boat_schema(_TABLES, ("boat.harbour_id", "harbour.harbour_id"))
 _BOAT_ID, _NAME, _LENGTH, _BOAT_HARBOUR = 1, 2, 3, 4
 _HARBOUR, _TOWN, _DEPTH = 6, 7, 8
 _KEYS = frozenset({_BOAT_ID, _HARBOUR})

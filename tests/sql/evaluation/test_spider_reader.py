@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dtfixup.errors import SqlError
-from dtfixup.sql.database.schema import ColumnType, Schema, Table, assemble
+from dtfixup.sql.database.schema import ColumnType, Table, assemble
 from dtfixup.sql.evaluation.spider_reader import (
     ColumnUse,
     Condition,
@@ -17,32 +17,26 @@ from dtfixup.sql.evaluation.spider_reader import (
     read_query,
     schema_names,
 )
+from tests.sql.evaluation.boats import boat_schema
 
 _KEYWORDS = ["select", "from", "where", "as", "*", "and", "not", "group", "order", "by", "having", "limit", "union"]
 
 
-def _schema() -> Schema:
-    tables = {
+_SCHEMA = boat_schema(
+    {
         "Boat": ["Boat_id", "name", "length", "harbour_id", "speed"],
         "Harbour": ["harbour_id", "name", "depth"],
         "Trip": ["trip_id", "boat_id", "start_harbour", "length"],
-    }
-    return assemble(
-        "boats",
-        [Table(name, name.lower()) for name in tables],
-        [[(name, name, ColumnType.TEXT) for name in columns] for columns in tables.values()],
-        [["Boat_id"], ["harbour_id"], ["trip_id"]],
-        [
-            ((0, ["harbour_id"]), (1, ["harbour_id"])),
-            ((2, ["boat_id"]), (0, ["Boat_id"])),
-            ((2, ["start_harbour"]), (1, ["harbour_id"])),
-        ],
-    )
+    },
+    ("Boat.harbour_id", "Harbour.harbour_id"),
+    ("Trip.boat_id", "Boat.Boat_id"),
+    ("Trip.start_harbour", "Harbour.harbour_id"),
+)
 
 
 @pytest.fixture(scope="module")
 def names() -> SchemaNames:
-    return schema_names(_schema())
+    return schema_names(_SCHEMA)
 
 
 def _column(name: str) -> Expression:
@@ -239,4 +233,4 @@ def test_keys_that_a_later_key_connects_stay_apart() -> None:
 @given(st.lists(st.sampled_from(sorted(["name", "boat", "x", "'a'", "3", ",", "=", "(", ")", *_KEYWORDS]))))
 def test_any_text_is_read_or_refused(words: list[str]) -> None:
     with suppress(SqlError):
-        assert isinstance(read_query(" ".join(words), schema_names(_schema())), SpiderQuery)
+        assert isinstance(read_query(" ".join(words), schema_names(_SCHEMA)), SpiderQuery)

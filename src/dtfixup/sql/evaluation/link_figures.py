@@ -6,7 +6,7 @@ literals are all candidates, and recall and precision of links for the columns a
 
 import statistics
 from collections import Counter
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -176,7 +176,7 @@ class LinkFigures:
         }
 
 
-def _linked(gold: GoldQuery, links: Links) -> dict[str, tuple[Set[int], Set[int]]]:
+def _linked(gold: GoldQuery, links: Links) -> Mapping[str, tuple[Set[int], Set[int]]]:
     """For each kind of link, the tables or columns that the gold query has and those that are linked."""
     columns = [link for link in links.names if link.item is Item.COLUMN]
     tables = [link for link in links.names if link.item is Item.TABLE]

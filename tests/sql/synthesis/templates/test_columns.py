@@ -4,15 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dtfixup.sql.linking.inputs import DatabaseInputs
-from dtfixup.sql.synthesis.templates.columns import (
-    Trait,
-    inflect,
-    is_plain_name,
-    plural,
-    singular,
-    title_of,
-    traits_of,
-)
+from dtfixup.sql.synthesis.templates.columns import Trait, inflect, is_plain_name, plural, singular, title_of, traits_of
 
 
 def test_traits_tell_what_a_column_is_like(kennels: DatabaseInputs) -> None:

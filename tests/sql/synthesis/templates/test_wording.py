@@ -31,7 +31,7 @@ def test_names_are_nouns_and_free() -> None:
 @pytest.mark.parametrize(
     ("question", "verb", "reworded"),
     [
-        ("Show teachers who own dogs.", "own", "Show teachers that have the [table]."),
+        ("Show teachers who own dogs.", "own", "Show teachers that have [table]."),
         ("Show courses taught by the dogs.", "taught", "Show courses related to the [table]."),
         ("Show teachers eating by the dogs.", "eating", None),
     ],
