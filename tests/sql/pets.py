@@ -3,15 +3,16 @@
 import json
 import random
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
 from dtfixup.sql.database.dataset import Dataset, Example, open_dataset
 from dtfixup.sql.database.schema import ColumnType, Schema, Table, assemble, write_tables_json
 from dtfixup.sql.linking.inputs import DatabaseInputs
-from dtfixup.sql.synthesis.templates.filling import Filler
-from dtfixup.sql.synthesis.templates.making import Unusable
+from dtfixup.sql.synthesis.templates.filler import Filler
 from dtfixup.sql.synthesis.templates.template import Template
+from dtfixup.sql.synthesis.templates.wording import UnusableError
 
 NUMBER, TEXT = ColumnType.NUMBER, ColumnType.TEXT
 
@@ -91,19 +92,21 @@ def make_dataset(folder: Path) -> Dataset:
     return open_dataset(folder)
 
 
-def shown(template: Template | Unusable) -> str:
-    if isinstance(template, Unusable):
-        return template.reason
+def template_text(make: Callable[[], Template]) -> str:
+    """A template's question with marks for slots, or why there is none."""
+    try:
+        question = make().question
+    except UnusableError as error:
+        return str(error)
     marks = (
-        piece if isinstance(piece, str) else f"{piece.lead}[{piece.part}{' s' if piece.is_plural else ''}]"
-        for piece in template.question
+        piece if isinstance(piece, str) else f"{piece.lead}[{piece.kind}{' s' if piece.is_plural else ''}]"
+        for piece in question
     )
     return "".join(marks)
 
 
-def filled(template: Template | Unusable, database: DatabaseInputs) -> set[Example]:
-    """What many attempts make of a template."""
-    assert isinstance(template, Template)
+def fill_often(template: Template, database: DatabaseInputs) -> set[Example]:
+    """The examples that many attempts make of a template."""
     filler = Filler(database, frozenset(range(len(database.schema.tables))))
     chance = random.Random(5)
     return {example for _ in range(60) if (example := filler.fill(template, chance)) is not None}

@@ -33,8 +33,8 @@ from dtfixup.sql.evaluation.error_kinds import Clause, Difference, difference
 from dtfixup.sql.evaluation.evaluate import ALL, Summary, summarise
 from dtfixup.sql.evaluation.exact_match import Hardness
 from dtfixup.sql.evaluation.execution_accuracy import (
+    ExecutionOutcome,
     ExecutionVerdict,
-    Outcome,
     Pair,
     evaluate_execution,
     summarise_execution,
@@ -210,7 +210,7 @@ def run_of(model: Path, beam: int) -> dict[str, Any]:
 
 def classify(found: Difference, execution: ExecutionVerdict) -> ErrorClass:
     """The class of a query that exact match calls wrong. Empty results alone do not show that two queries are equal."""
-    if not found.clauses or (execution.outcome is Outcome.EQUAL and execution.is_evident):
+    if not found.clauses or (execution.outcome is ExecutionOutcome.EQUAL and execution.is_evident):
         return ErrorClass.FALSE_NEGATIVE
     if found.sketch and found.columns:
         return ErrorClass.BOTH

@@ -76,7 +76,7 @@ def evaluate(
         save: JSON file for the summary.
     """
     from dtfixup.sql.database.dataset import open_dataset
-    from dtfixup.sql.evaluation.evaluate import evaluate_pairs, judge, read_predictions, show, summarise
+    from dtfixup.sql.evaluation.evaluate import evaluate_pairs, judge, read_predictions, show_summary, summarise
     from dtfixup.sql.evaluation.execution_accuracy import Pair, evaluate_execution, show_execution, summarise_execution
 
     dataset = open_dataset(data)
@@ -84,7 +84,7 @@ def evaluate(
         if out is None or predictions is not None:
             raise ConfigError("--pairs IN.jsonl needs --out OUT.jsonl, and takes no --predictions")
         summary = evaluate_pairs(pairs, out, dataset.schemas)
-        show(summary, _console)
+        show_summary(summary, _console)
         _console.print(f"verdicts: {out}")
         result: dict[str, Any] = {"exact": summary.to_json()}
     elif predictions is None:
@@ -97,7 +97,7 @@ def evaluate(
             for example, query in zip(examples, queries, strict=True)
         ]
         summary = summarise(judged)
-        show(summary, _console)
+        show_summary(summary, _console)
         result = {"exact": summary.to_json()}
         if execution:
             both = zip(examples, queries, strict=True)

@@ -105,12 +105,7 @@ def schema() -> Schema:
             SKETCH,
             "where, set operation",
         ),
-        (
-            "SELECT count(*) FROM (SELECT genre FROM film GROUP BY genre)",
-            "SELECT count(*) FROM film",
-            SKETCH,
-            "tables",
-        ),
+        ("SELECT count(*) FROM (SELECT genre FROM film GROUP BY genre)", "SELECT count(*) FROM film", SKETCH, "tables"),
         # Both: one column comes in place of another.
         (LONGEST, "SELECT title FROM film ORDER BY budget ASC LIMIT 1", BOTH, "order by"),
         (LONGEST, "SELECT count(*) FROM film ORDER BY runtime DESC LIMIT 1", BOTH, "select"),

@@ -11,7 +11,7 @@ from rich.console import Console
 from dtfixup.errors import DataError, SqlError
 from dtfixup.sql.database.dataset import open_dataset
 from dtfixup.sql.database.schema import ColumnType, Schema, Table, assemble
-from dtfixup.sql.evaluation.evaluate import evaluate_pairs, judge, read_predictions, show, summarise
+from dtfixup.sql.evaluation.evaluate import evaluate_pairs, judge, read_predictions, show_summary, summarise
 from dtfixup.sql.evaluation.exact_match import Component, Hardness
 
 _SCHEMA = assemble(
@@ -80,7 +80,7 @@ def test_summary_by_hardness() -> None:
 
 def test_the_table_on_screen() -> None:
     console = Console(file=StringIO(), width=100)
-    show(
+    show_summary(
         summarise([judge(_GOLD, _GOLD, _SCHEMA), judge(_GOLD, "SELECT", _SCHEMA)] * 2 + [judge(_GOLD, _GOLD, _SCHEMA)]),
         console,
     )

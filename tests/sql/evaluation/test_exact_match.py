@@ -3,27 +3,22 @@
 import pytest
 
 from dtfixup.errors import SqlError
-from dtfixup.sql.database.schema import ColumnType, Schema, Table, assemble
 from dtfixup.sql.evaluation.exact_match import Component, Score, comparable, compare, hardness, matches
 from dtfixup.sql.evaluation.spider_reader import read_query, schema_names
+from tests.sql.evaluation.boats import boat_schema
 
-
-def _schema() -> Schema:
-    tables = {
-        "boat": ["boat_id", "name", "length", "harbour_id", "speed"],
-        "harbour": ["harbour_id", "name", "depth"],
-        "trip": ["trip_id", "boat_id", "length"],
-    }
-    return assemble(
-        "boats",
-        [Table(name, name) for name in tables],
-        [[(name, name, ColumnType.TEXT) for name in columns] for columns in tables.values()],
-        [["boat_id"], ["harbour_id"], ["trip_id"]],
-        [((0, ["harbour_id"]), (1, ["harbour_id"])), ((2, ["boat_id"]), (0, ["boat_id"]))],
+_NAMES = schema_names(
+    boat_schema(
+        {
+            "boat": ["boat_id", "name", "length", "harbour_id", "speed"],
+            "harbour": ["harbour_id", "name", "depth"],
+            "trip": ["trip_id", "boat_id", "length"],
+        },
+        ("boat.harbour_id", "harbour.harbour_id"),
+        ("trip.boat_id", "boat.boat_id"),
     )
-
-
-_NAMES = schema_names(_schema())
+)
+_BOATS = "SELECT name FROM boat"
 _JOINED = "boat AS T1 JOIN harbour AS T2 ON T1.harbour_id = T2.harbour_id"
 _JOINED_BY_DEPTH = "boat AS T1 JOIN harbour AS T2 ON T1.harbour_id = T2.depth"
 
@@ -42,29 +37,23 @@ def _wrong(predicted: str, gold: str) -> set[Component]:
     ("predicted", "gold"),
     [
         ("SELECT name , length FROM boat", "SELECT length , name FROM boat"),
-        ("SELECT DISTINCT name FROM boat", "SELECT name FROM boat"),
+        ("SELECT DISTINCT name FROM boat", _BOATS),
         ("SELECT count(DISTINCT name) FROM boat", "SELECT count(name) FROM boat"),
-        ("SELECT name FROM boat WHERE length > 3", "SELECT name FROM boat WHERE length > 'x'"),
-        ("SELECT name FROM boat WHERE length = speed", "SELECT name FROM boat WHERE length = boat_id"),
-        (
-            "SELECT name FROM boat WHERE length > 3 AND speed < 4",
-            "SELECT name FROM boat WHERE speed < 9 AND length > 3",
-        ),
-        ("SELECT name FROM boat LIMIT 3", "SELECT name FROM boat LIMIT 5"),
-        ("SELECT name FROM boat JOIN trip", "SELECT boat.name FROM trip JOIN boat"),
+        (f"{_BOATS} WHERE length > 3", f"{_BOATS} WHERE length > 'x'"),
+        (f"{_BOATS} WHERE length = speed", f"{_BOATS} WHERE length = boat_id"),
+        (f"{_BOATS} WHERE length > 3 AND speed < 4", f"{_BOATS} WHERE speed < 9 AND length > 3"),
+        (f"{_BOATS} LIMIT 3", f"{_BOATS} LIMIT 5"),
+        (f"{_BOATS} JOIN trip", "SELECT boat.name FROM trip JOIN boat"),
         (f"SELECT T1.harbour_id FROM {_JOINED}", f"SELECT T2.harbour_id FROM {_JOINED}"),
         (
             "SELECT length FROM boat UNION SELECT length FROM trip",
             "SELECT length FROM boat UNION SELECT length FROM trip",
         ),
         (
-            "SELECT name FROM boat UNION SELECT name FROM harbour WHERE depth > 3",
-            "SELECT name FROM boat UNION SELECT name FROM harbour WHERE depth > 4",
+            f"{_BOATS} UNION SELECT name FROM harbour WHERE depth > 3",
+            f"{_BOATS} UNION SELECT name FROM harbour WHERE depth > 4",
         ),
-        (
-            "SELECT name FROM boat GROUP BY name HAVING count(DISTINCT speed) > 1",
-            "SELECT name FROM boat GROUP BY name HAVING count(speed) > 2",
-        ),
+        (f"{_BOATS} GROUP BY name HAVING count(DISTINCT speed) > 1", f"{_BOATS} GROUP BY name HAVING count(speed) > 2"),
         (
             f"SELECT count(*) FROM {_JOINED} GROUP BY T1.harbour_id",
             f"SELECT count(*) FROM {_JOINED} GROUP BY T2.harbour_id",
@@ -77,12 +66,9 @@ def _wrong(predicted: str, gold: str) -> set[Component]:
         # The joins themselves are not compared, only the tables.
         (f"SELECT T1.name FROM {_JOINED}", "SELECT T1.name FROM boat AS T1 JOIN harbour AS T2 ON T1.name = T2.name"),
         # ORDER BY takes the last direction for all of its columns.
-        (
-            "SELECT name FROM boat ORDER BY speed DESC , length ASC",
-            "SELECT name FROM boat ORDER BY speed ASC , length ASC",
-        ),
+        (f"{_BOATS} ORDER BY speed DESC , length ASC", f"{_BOATS} ORDER BY speed ASC , length ASC"),
         # The columns that are grouped by may stand under different aggregates.
-        ("SELECT name FROM boat GROUP BY max(name)", "SELECT name FROM boat GROUP BY name"),
+        (f"{_BOATS} GROUP BY max(name)", f"{_BOATS} GROUP BY name"),
     ],
 )
 def test_what_matches(predicted: str, gold: str) -> None:
@@ -93,29 +79,17 @@ def test_what_matches(predicted: str, gold: str) -> None:
     ("predicted", "gold", "wrong"),
     [
         ("SELECT max(length) FROM boat", "SELECT min(length) FROM boat", {Component.SELECT}),
+        (_BOATS, "SELECT name , length FROM boat", {Component.SELECT, Component.SELECT_COLUMNS}),
+        (f"{_BOATS} WHERE length > 3", f"{_BOATS} WHERE length < 3", {Component.WHERE}),
+        (f"{_BOATS} WHERE name LIKE 'a'", f"{_BOATS} WHERE name = 'a'", {Component.WHERE, Component.KEYWORDS}),
         (
-            "SELECT name FROM boat",
-            "SELECT name , length FROM boat",
-            {Component.SELECT, Component.SELECT_COLUMNS},
-        ),
-        (
-            "SELECT name FROM boat WHERE length > 3",
-            "SELECT name FROM boat WHERE length < 3",
-            {Component.WHERE},
-        ),
-        (
-            "SELECT name FROM boat WHERE name LIKE 'a'",
-            "SELECT name FROM boat WHERE name = 'a'",
+            f"{_BOATS} WHERE name IN (SELECT name FROM harbour)",
+            f"{_BOATS} WHERE name = (SELECT name FROM harbour)",
             {Component.WHERE, Component.KEYWORDS},
         ),
         (
-            "SELECT name FROM boat WHERE name IN (SELECT name FROM harbour)",
-            "SELECT name FROM boat WHERE name = (SELECT name FROM harbour)",
-            {Component.WHERE, Component.KEYWORDS},
-        ),
-        (
-            "SELECT name FROM boat WHERE length > 3 AND speed > 3",
-            "SELECT name FROM boat WHERE length > 3 OR speed > 3",
+            f"{_BOATS} WHERE length > 3 AND speed > 3",
+            f"{_BOATS} WHERE length > 3 OR speed > 3",
             {Component.AND_OR, Component.KEYWORDS},
         ),
         (
@@ -123,55 +97,39 @@ def test_what_matches(predicted: str, gold: str) -> None:
             f"SELECT count(*) FROM {_JOINED} GROUP BY T2.name",
             {Component.GROUP},
         ),
+        (f"{_BOATS} GROUP BY name , speed", f"{_BOATS} GROUP BY speed , name", {Component.GROUP}),
         (
-            "SELECT name FROM boat GROUP BY name , speed",
-            "SELECT name FROM boat GROUP BY speed , name",
+            f"{_BOATS} GROUP BY name HAVING count(*) > 1",
+            f"{_BOATS} GROUP BY name HAVING count(*) < 1",
             {Component.GROUP},
         ),
         (
-            "SELECT name FROM boat GROUP BY name HAVING count(*) > 1",
-            "SELECT name FROM boat GROUP BY name HAVING count(*) < 1",
-            {Component.GROUP},
-        ),
-        (
-            "SELECT name FROM boat GROUP BY name HAVING count(*) > 1",
-            "SELECT name FROM boat GROUP BY name",
+            f"{_BOATS} GROUP BY name HAVING count(*) > 1",
+            f"{_BOATS} GROUP BY name",
             {Component.GROUP, Component.KEYWORDS},
         ),
+        (f"{_BOATS} ORDER BY speed DESC", f"{_BOATS} ORDER BY speed", {Component.ORDER, Component.KEYWORDS}),
+        (f"{_BOATS} ORDER BY speed , length", f"{_BOATS} ORDER BY length , speed", {Component.ORDER}),
+        (f"{_BOATS} ORDER BY speed LIMIT 1", f"{_BOATS} ORDER BY speed", {Component.ORDER, Component.KEYWORDS}),
         (
-            "SELECT name FROM boat ORDER BY speed DESC",
-            "SELECT name FROM boat ORDER BY speed",
-            {Component.ORDER, Component.KEYWORDS},
-        ),
-        (
-            "SELECT name FROM boat ORDER BY speed , length",
-            "SELECT name FROM boat ORDER BY length , speed",
-            {Component.ORDER},
-        ),
-        (
-            "SELECT name FROM boat ORDER BY speed LIMIT 1",
-            "SELECT name FROM boat ORDER BY speed",
-            {Component.ORDER, Component.KEYWORDS},
-        ),
-        (
-            "SELECT name FROM boat UNION SELECT name FROM harbour",
-            "SELECT name FROM boat INTERSECT SELECT name FROM harbour",
+            f"{_BOATS} UNION SELECT name FROM harbour",
+            f"{_BOATS} INTERSECT SELECT name FROM harbour",
             {Component.SET_OPERATION, Component.KEYWORDS},
         ),
         (
-            "SELECT name FROM boat UNION SELECT name FROM harbour",
-            "SELECT name FROM boat UNION SELECT name FROM boat",
+            f"{_BOATS} UNION SELECT name FROM harbour",
+            f"{_BOATS} UNION SELECT name FROM boat",
             {Component.SET_OPERATION},
         ),
         # DISTINCT, column order and keys count inside a subquery, literals do not.
         (
-            "SELECT name FROM boat WHERE length > (SELECT DISTINCT length FROM trip)",
-            "SELECT name FROM boat WHERE length > (SELECT length FROM trip)",
+            f"{_BOATS} WHERE length > (SELECT DISTINCT length FROM trip)",
+            f"{_BOATS} WHERE length > (SELECT length FROM trip)",
             {Component.WHERE},
         ),
         (
-            "SELECT name FROM boat WHERE speed IN (SELECT length FROM trip WHERE length > 3)",
-            "SELECT name FROM boat WHERE speed IN (SELECT length FROM trip WHERE length > 4)",
+            f"{_BOATS} WHERE speed IN (SELECT length FROM trip WHERE length > 3)",
+            f"{_BOATS} WHERE speed IN (SELECT length FROM trip WHERE length > 4)",
             set(),
         ),
         # NOT counts as a keyword wherever it stands, `!=` does not.
@@ -213,7 +171,7 @@ def test_a_key_column_is_replaced_only_if_the_outermost_from_names_its_table() -
     assert _wrong("SELECT harbour_id FROM harbour", "SELECT harbour_id FROM boat") == set()
     union = "SELECT length FROM trip UNION SELECT {} FROM boat"
     assert Component.SET_OPERATION in _wrong(union.format("boat_id"), union.format("speed"))
-    inner = "SELECT name FROM boat WHERE boat_id IN (SELECT {0} FROM trip JOIN boat)"
+    inner = f"{_BOATS} WHERE boat_id IN (SELECT {{}} FROM trip JOIN boat)"
     assert _wrong(inner.format("trip.boat_id"), inner.format("boat.boat_id")) == {Component.WHERE}
     other = "SELECT {} FROM trip UNION SELECT {} FROM boat JOIN trip"
     assert _wrong(other.format("length", "trip.boat_id"), other.format("length", "boat.boat_id")) == set()
@@ -222,34 +180,34 @@ def test_a_key_column_is_replaced_only_if_the_outermost_from_names_its_table() -
 
 
 def test_counts_of_a_score() -> None:
-    scores = _scores("SELECT name , length FROM boat WHERE length > 3 AND speed > 4", "SELECT name FROM boat")[1]
+    scores = _scores("SELECT name , length FROM boat WHERE length > 3 AND speed > 4", _BOATS)[1]
     assert scores[Component.SELECT] == Score(0, predicted=2, gold=1)
     assert scores[Component.WHERE] == Score(0, predicted=2, gold=0)
     assert scores[Component.KEYWORDS] == Score(0, predicted=1, gold=0)
     assert scores[Component.ORDER] == Score(1, predicted=0, gold=0)
     # The script confuses the two counts of and/or, and counts agreement about nothing.
     assert scores[Component.AND_OR] == Score(0, predicted=0, gold=1)
-    assert _scores("SELECT name FROM boat", "SELECT name FROM boat")[1][Component.AND_OR] == Score(1, 1, 1)
+    assert _scores(_BOATS, _BOATS)[1][Component.AND_OR] == Score(1, 1, 1)
 
 
 def test_a_missing_connective_breaks_the_comparison() -> None:
     """The script stops with an error here, for the whole file; we call the query unreadable."""
-    query = read_query("SELECT name FROM boat WHERE length > 3 speed > 4 AND length < 9", _NAMES)
-    with pytest.raises(SqlError, match="AND is in the place of a condition"):
+    query = read_query(f"{_BOATS} WHERE length > 3 speed > 4 AND length < 9", _NAMES)
+    with pytest.raises(SqlError, match="AND stands where a condition should"):
         comparable(query, _NAMES)
 
 
 @pytest.mark.parametrize(
     ("text", "level"),
     [
-        ("SELECT name FROM boat", "easy"),
+        (_BOATS, "easy"),
         ("SELECT count(*) FROM boat WHERE length > 3", "easy"),
-        ("SELECT name FROM boat ORDER BY speed LIMIT 1", "medium"),
+        (f"{_BOATS} ORDER BY speed LIMIT 1", "medium"),
         ("SELECT name , length FROM boat", "medium"),
         ("SELECT max(speed) , min(speed) FROM boat", "medium"),
-        ("SELECT name FROM boat WHERE name LIKE 'a'", "medium"),
-        ("SELECT name FROM boat WHERE speed > 1 AND length > 1", "medium"),
-        ("SELECT name FROM boat WHERE speed > 1 OR length > 1", "medium"),
+        (f"{_BOATS} WHERE name LIKE 'a'", "medium"),
+        (f"{_BOATS} WHERE speed > 1 AND length > 1", "medium"),
+        (f"{_BOATS} WHERE speed > 1 OR length > 1", "medium"),
         ("SELECT name , length FROM boat WHERE speed > 1 OR length > 1", "extra"),
         (f"SELECT T1.name FROM {_JOINED} WHERE T1.speed > 1", "medium"),
         (f"SELECT T1.name FROM {_JOINED} WHERE T1.speed > 1 ORDER BY T1.speed", "hard"),
@@ -259,15 +217,15 @@ def test_a_missing_connective_breaks_the_comparison() -> None:
         ("SELECT max(speed) , min(speed) FROM boat WHERE speed > 1 AND length > 1", "hard"),
         # NOT, and AND in HAVING, count as aggregates.
         ("SELECT count(*) FROM boat WHERE name NOT IN (SELECT name FROM harbour)", "extra"),
-        ("SELECT name FROM boat WHERE name NOT IN (SELECT name FROM harbour)", "hard"),
-        ("SELECT name FROM boat GROUP BY name HAVING count(*) > 1", "easy"),
-        ("SELECT name FROM boat GROUP BY name HAVING count(*) > 1 AND max(speed) > 1", "easy"),
+        (f"{_BOATS} WHERE name NOT IN (SELECT name FROM harbour)", "hard"),
+        (f"{_BOATS} GROUP BY name HAVING count(*) > 1", "easy"),
+        (f"{_BOATS} GROUP BY name HAVING count(*) > 1 AND max(speed) > 1", "easy"),
         ("SELECT count(*) FROM boat GROUP BY name HAVING count(*) > 1 AND max(speed) > 1", "medium"),
         ("SELECT count(*) FROM boat GROUP BY max(name)", "medium"),
-        ("SELECT name FROM boat ORDER BY max(speed) - min(speed)", "medium"),
-        ("SELECT name FROM boat UNION SELECT name FROM harbour", "hard"),
+        (f"{_BOATS} ORDER BY max(speed) - min(speed)", "medium"),
+        (f"{_BOATS} UNION SELECT name FROM harbour", "hard"),
         ("SELECT name , length FROM boat UNION SELECT name , depth FROM harbour", "extra"),
-        ("SELECT name FROM boat WHERE speed > (SELECT avg(speed) FROM boat) UNION SELECT name FROM boat", "extra"),
+        (f"{_BOATS} WHERE speed > (SELECT avg(speed) FROM boat) UNION SELECT name FROM boat", "extra"),
         # A subquery of FROM is a table like any other.
         ("SELECT count(*) FROM (SELECT name FROM boat)", "easy"),
     ],

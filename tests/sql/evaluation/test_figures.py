@@ -21,16 +21,8 @@ def few(tmp_path_factory: pytest.TempPathFactory) -> Path:
         shutil.copy(sample_folder() / name, folder / name)
     shutil.copytree(sample_folder() / "database", folder / "database")
     rows = [
-        {
-            "db_id": "clinic",
-            "question": "How many doctors are there?",
-            "query": "SELECT count(*) FROM doc",
-        },
-        {
-            "db_id": "clinic",
-            "question": "Nothing about it",
-            "query": "SELECT lst_nm FROM doc WHERE lst_nm = 'zyxwv'",
-        },
+        {"db_id": "clinic", "question": "How many doctors are there?", "query": "SELECT count(*) FROM doc"},
+        {"db_id": "clinic", "question": "Nothing about it", "query": "SELECT lst_nm FROM doc WHERE lst_nm = 'zyxwv'"},
         {"db_id": "river_ferry", "question": "Cannot be said", "query": "SELECT count(*) OVER () FROM pier"},
     ]
     (folder / "train.json").write_text(json.dumps(rows))
@@ -38,7 +30,7 @@ def few(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_figures_of_known_examples(few: Path) -> None:
-    report = measure(few, ["train"], walks=40, walk_schemas=2, workers=2, show_progress=False)
+    report = measure(few, ["train"], walks=40, workers=2)
     train = report["train"]
     assert train["queries"] == 3
     assert train["readable"] == 2
@@ -50,11 +42,11 @@ def test_figures_of_known_examples(few: Path) -> None:
     assert train["uncovered"] == [1]
     assert train["literals_covered_percent"] == pytest.approx(200 / 3)
     assert train["gold_returns_rows"] == 1
-    assert report["walks"] == {"walks": 40, "schemas": 2, "failed": 0, "failures": []}
+    assert report["walks"] == {"walks": 40, "schemas": 6, "failed": 0, "failures": []}
 
 
 def test_the_sample_is_read_and_written_back_whole(few: Path) -> None:
-    report = measure(few, ["dev"], walks=0, workers=2, show_progress=False)["dev"]
+    report = measure(few, ["dev"], walks=0, workers=2)["dev"]
     assert report["readable"] == report["round_trip_exact"] == report["round_trip_equal"] == report["legal"] == 80
     assert report["literals_covered_percent"] > 90
     assert report["links"]["tables, exact name"]["precision"] > 0.7

@@ -3,7 +3,7 @@
 import pytest
 
 from dtfixup.errors import SqlError
-from dtfixup.sql.evaluation.link_figures import LinkFigures, Literal, read_gold
+from dtfixup.sql.evaluation.link_figures import GoldLiteral, LinkFigures, read_gold
 from dtfixup.sql.grammar.rules import ValueKind
 from dtfixup.sql.linking.candidates import Candidate, Source
 from dtfixup.sql.linking.links import Item, Links, MatchKind, NameLink, ValueLink, ValueMatch
@@ -24,32 +24,37 @@ def _candidate(text: str, kind: ValueKind = ValueKind.TEXT) -> Candidate:
             "SELECT T2.title FROM artist AS T1 JOIN album AS T2 ON T1.artist_id = T2.artist_id WHERE T1.age > 30",
             {0, 1},
             {TITLE, AGE},
-            [Literal("30", False, AGE)],
+            [GoldLiteral("30", False, AGE)],
         ),
-        ('SELECT name FROM artist WHERE country = "France"', {0}, {NAME, COUNTRY}, [Literal("France", True, COUNTRY)]),
-        ('SELECT "name" FROM artist LIMIT 3', {0}, {NAME}, [Literal("3", False, None)]),
-        ("SELECT * FROM album WHERE title LIKE '%Hey%'", {1}, {TITLE}, [Literal("Hey", True, TITLE)]),
+        (
+            'SELECT name FROM artist WHERE country = "France"',
+            {0},
+            {NAME, COUNTRY},
+            [GoldLiteral("France", True, COUNTRY)],
+        ),
+        ('SELECT "name" FROM artist LIMIT 3', {0}, {NAME}, [GoldLiteral("3", False, None)]),
+        ("SELECT * FROM album WHERE title LIKE '%Hey%'", {1}, {TITLE}, [GoldLiteral("Hey", True, TITLE)]),
         (
             "SELECT count(*) FROM album WHERE list_price BETWEEN -1 AND 2.5",
             {1},
             {PRICE},
-            [Literal("-1", False, PRICE), Literal("2.5", False, PRICE)],
+            [GoldLiteral("-1", False, PRICE), GoldLiteral("2.5", False, PRICE)],
         ),
         (
             "SELECT name FROM artist WHERE age = (SELECT max(age) FROM artist) OR 5 < age",
             {0},
             {NAME, AGE},
-            [Literal("5", False, AGE)],
+            [GoldLiteral("5", False, AGE)],
         ),
         (
             "SELECT country FROM artist GROUP BY country HAVING count(*) > 2",
             {0},
             {COUNTRY},
-            [Literal("2", False, None)],
+            [GoldLiteral("2", False, None)],
         ),
     ],
 )
-def test_what_a_query_says(query: str, tables: set[int], columns: set[int], literals: list[Literal]) -> None:
+def test_what_a_query_says(query: str, tables: set[int], columns: set[int], literals: list[GoldLiteral]) -> None:
     gold = read_gold(query, SCHEMA)
     assert (gold.tables, gold.columns) == (tables, columns)
     assert sorted(gold.literals, key=lambda literal: literal.text) == literals
@@ -69,10 +74,7 @@ def test_recall_and_precision() -> None:
             NameLink(0, 1, Item.COLUMN, TITLE, MatchKind.PARTIAL),
             NameLink(1, 2, Item.TABLE, 1, MatchKind.EXACT),
         ),
-        (
-            ValueLink(2, 3, AGE, "30", ValueMatch.NUMBER, 0.6),
-            ValueLink(2, 3, PRICE, "30", ValueMatch.NUMBER, 0.2),
-        ),
+        (ValueLink(2, 3, AGE, "30", ValueMatch.NUMBER, 0.6), ValueLink(2, 3, PRICE, "30", ValueMatch.NUMBER, 0.2)),
     )
     figures.add(gold, links, [])
     rates = figures.summary()["links"]

@@ -7,18 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dtfixup.sql.database.schema import ColumnType, Table, assemble
-from dtfixup.sql.evaluation.planting import Planter, near
+from dtfixup.sql.evaluation.planting import Planter, nearby_value
 from dtfixup.sql.evaluation.witnesses import witness_of
+from tests.sql.evaluation.boats import boat_schema
 
 _TABLES = {"boat": ["boat_id", "name", "length", "harbour_id"], "harbour": ["harbour_id", "town", "depth"]}
-_SCHEMA = assemble(
-    "boats",
-    [Table(name, name) for name in _TABLES],
-    [[(name, name, ColumnType.TEXT) for name in columns] for columns in _TABLES.values()],
-    [["boat_id"], ["harbour_id"]],
-    [((0, ["harbour_id"]), (1, ["harbour_id"]))],
-)
+_SCHEMA = boat_schema(_TABLES, ("boat.harbour_id", "harbour.harbour_id"))
 _BOAT_ID, _NAME, _LENGTH, _BOAT_HARBOUR = 1, 2, 3, 4
 _HARBOUR, _TOWN, _DEPTH = 6, 7, 8
 _KEYS = frozenset({_BOAT_ID, _HARBOUR})
@@ -47,7 +41,7 @@ def _planted(query: str, seed: int, times: int = 1) -> tuple[dict[int, list[Any]
     st.integers() | st.floats(-1e9, 1e9) | st.from_regex(r"[a-z]{2,5}[1-9][0-9]{0,3}", fullmatch=True), st.integers()
 )
 def test_near_values_lie_on_the_asked_side(value: Any, seed: int) -> None:
-    above, below = (near(value, random.Random(seed), direction) for direction in (1, -1))
+    above, below = (nearby_value(value, random.Random(seed), direction) for direction in (1, -1))
     assert type(above) is type(below) is type(value)
     if not isinstance(value, str) or len(above) == len(below) == len(value):
         assert below < value < above
@@ -55,8 +49,8 @@ def test_near_values_lie_on_the_asked_side(value: Any, seed: int) -> None:
 
 @pytest.mark.parametrize("value", ["2009-12-31", "room 07", "Anna", "", None, b"x"])
 def test_near_keeps_the_kind(value: Any) -> None:
-    assert type(near(value, random.Random(0))) is type(value)
-    assert near("room 07", random.Random(0), 1) == "room 08"
+    assert type(nearby_value(value, random.Random(0))) is type(value)
+    assert nearby_value("room 07", random.Random(0), 1) == "room 08"
 
 
 @given(st.integers())

@@ -7,49 +7,43 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dtfixup.errors import SqlError
-from dtfixup.sql.database.schema import ColumnType, Schema, Table, assemble
+from dtfixup.sql.database.schema import ColumnType, Table, assemble
 from dtfixup.sql.evaluation.spider_reader import (
     ColumnUse,
     Condition,
     Expression,
-    Query,
     SchemaNames,
+    SpiderQuery,
     read_query,
     schema_names,
 )
+from tests.sql.evaluation.boats import boat_schema
 
 _KEYWORDS = ["select", "from", "where", "as", "*", "and", "not", "group", "order", "by", "having", "limit", "union"]
 
 
-def _schema() -> Schema:
-    tables = {
+_SCHEMA = boat_schema(
+    {
         "Boat": ["Boat_id", "name", "length", "harbour_id", "speed"],
         "Harbour": ["harbour_id", "name", "depth"],
         "Trip": ["trip_id", "boat_id", "start_harbour", "length"],
-    }
-    return assemble(
-        "boats",
-        [Table(name, name.lower()) for name in tables],
-        [[(name, name, ColumnType.TEXT) for name in columns] for columns in tables.values()],
-        [["Boat_id"], ["harbour_id"], ["trip_id"]],
-        [
-            ((0, ["harbour_id"]), (1, ["harbour_id"])),
-            ((2, ["boat_id"]), (0, ["Boat_id"])),
-            ((2, ["start_harbour"]), (1, ["harbour_id"])),
-        ],
-    )
+    },
+    ("Boat.harbour_id", "Harbour.harbour_id"),
+    ("Trip.boat_id", "Boat.Boat_id"),
+    ("Trip.start_harbour", "Harbour.harbour_id"),
+)
 
 
 @pytest.fixture(scope="module")
 def names() -> SchemaNames:
-    return schema_names(_schema())
+    return schema_names(_SCHEMA)
 
 
 def _column(name: str) -> Expression:
     return Expression("none", ColumnUse("none", name, False), None)
 
 
-def _only_condition(query: Query) -> Condition:
+def _only_condition(query: SpiderQuery) -> Condition:
     (condition,) = query.where
     assert isinstance(condition, Condition)
     return condition
@@ -197,7 +191,7 @@ def test_subqueries_see_their_own_tables_only(names: SchemaNames) -> None:
     inner = _only_condition(
         read_query("SELECT name FROM boat WHERE length > (SELECT avg(length) FROM trip)", names)
     ).low
-    assert isinstance(inner, Query)
+    assert isinstance(inner, SpiderQuery)
     assert inner.select[0].expression == _column("trip.length")
     with pytest.raises(SqlError):
         read_query("SELECT name FROM boat WHERE harbour_id IN (SELECT speed FROM harbour)", names)
@@ -207,7 +201,7 @@ def test_subqueries_see_their_own_tables_only(names: SchemaNames) -> None:
 def test_nesting_has_an_end(depth: int, names: SchemaNames) -> None:
     text = "SELECT name FROM boat" + " WHERE length > (SELECT length FROM boat" * (depth - 1) + ")" * (depth - 1)
     if depth == 100:
-        assert isinstance(_only_condition(read_query(text, names)).low, Query)
+        assert isinstance(_only_condition(read_query(text, names)).low, SpiderQuery)
     else:
         with pytest.raises(SqlError, match="deeper than 100"):
             read_query(text, names)
@@ -239,4 +233,4 @@ def test_keys_that_a_later_key_connects_stay_apart() -> None:
 @given(st.lists(st.sampled_from(sorted(["name", "boat", "x", "'a'", "3", ",", "=", "(", ")", *_KEYWORDS]))))
 def test_any_text_is_read_or_refused(words: list[str]) -> None:
     with suppress(SqlError):
-        assert isinstance(read_query(" ".join(words), schema_names(_schema())), Query)
+        assert isinstance(read_query(" ".join(words), schema_names(_SCHEMA)), SpiderQuery)

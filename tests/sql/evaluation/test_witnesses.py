@@ -2,17 +2,11 @@
 
 import pytest
 
-from dtfixup.sql.database.schema import ColumnType, Schema, Table, assemble
 from dtfixup.sql.evaluation.witnesses import CellCondition, GroupSize, Witness, WitnessCell, witness_of
+from tests.sql.evaluation.boats import boat_schema
 
 _TABLES = {"boat": ["boat_id", "name", "length", "harbour_id"], "harbour": ["harbour_id", "name", "depth"]}
-_SCHEMA: Schema = assemble(
-    "boats",
-    [Table(name, name) for name in _TABLES],
-    [[(name, name, ColumnType.TEXT) for name in columns] for columns in _TABLES.values()],
-    [["boat_id"], ["harbour_id"]],
-    [((0, ["harbour_id"]), (1, ["harbour_id"]))],
-)
+_SCHEMA = boat_schema(_TABLES, ("boat.harbour_id", "harbour.harbour_id"))
 
 
 def _cell(part: int, name: str) -> WitnessCell:

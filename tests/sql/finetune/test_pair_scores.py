@@ -15,7 +15,7 @@ from dtfixup.sql.database.dataset import open_dataset
 from dtfixup.sql.database.reflection import reflect
 from dtfixup.sql.database.sample import sample_folder
 from dtfixup.sql.database.schema import Schema
-from dtfixup.sql.evaluation.execution_accuracy import ExecutionVerdict, Outcome
+from dtfixup.sql.evaluation.execution_accuracy import ExecutionOutcome, ExecutionVerdict
 from dtfixup.sql.finetune import pair_scores
 from dtfixup.sql.finetune.pair_scores import PairJudge, PairScore, PairScores, is_exact, on_same_pairs
 from dtfixup.sql.finetune.pairs import UsablePair
@@ -78,11 +78,11 @@ def test_rows_and_queries_are_judged_apart(harbours: OpenedDatabase) -> None:
     )
     assert [score.exact for score in found.pairs] == [True, False, True, True, False], "values do not count"
     assert [score.execution.outcome for score in found.pairs] == [
-        Outcome.EQUAL,
-        Outcome.EQUAL,
-        Outcome.EQUAL,
-        Outcome.DIFFERENT,
-        Outcome.PREDICTION_FAILED,
+        ExecutionOutcome.EQUAL,
+        ExecutionOutcome.EQUAL,
+        ExecutionOutcome.EQUAL,
+        ExecutionOutcome.DIFFERENT,
+        ExecutionOutcome.PREDICTION_FAILED,
     ]
     assert [score.right for score in found.pairs] == [True, True, True, False, False]
     assert (found.right, found.exact, found.execution) == (60.0, 60.0, 60.0)
@@ -107,19 +107,24 @@ def test_two_empty_results_prove_nothing(harbours: OpenedDatabase) -> None:
 def test_a_pair_whose_own_query_fails_is_not_judged(harbours: OpenedDatabase) -> None:
     [pair] = pairs_of(harbours.read().schema, "SELECT name FROM harbour")
     found = scored(harbours, [replace(pair, sql="SELECT name FROM gone")], "SELECT name FROM harbour")
-    assert found.pairs[0].execution.outcome is Outcome.GOLD_FAILED
+    assert found.pairs[0].execution.outcome is ExecutionOutcome.GOLD_FAILED
     assert found.execution is None
     assert found.right is None
     assert found.rank == (-1.0, 100.0)
 
 
 def test_a_query_that_fails_in_one_measurement_counts_in_neither() -> None:
-    def scores(*outcomes: Outcome) -> PairScores:
+    def scores(*outcomes: ExecutionOutcome) -> PairScores:
         pair = cast(UsablePair, None)
         verdicts = [ExecutionVerdict(each, f"{each}, {len(outcomes)}", (1,)) for each in outcomes]
         return PairScores(tuple(PairScore(pair, "", False, verdict) for verdict in verdicts))
 
-    failed, equal, different, lost = Outcome.GOLD_FAILED, Outcome.EQUAL, Outcome.DIFFERENT, Outcome.LOST
+    failed, equal, different, lost = (
+        ExecutionOutcome.GOLD_FAILED,
+        ExecutionOutcome.EQUAL,
+        ExecutionOutcome.DIFFERENT,
+        ExecutionOutcome.LOST,
+    )
     before = scores(failed, equal, failed, different, equal, lost)
     after = scores(equal, failed, failed, equal, equal, different)
     assert (before.right, after.right) == (50.0, 75.0), "of different pairs"
@@ -152,17 +157,17 @@ def test_what_was_run_is_not_run_again(harbours: OpenedDatabase, monkeypatch: py
 
 
 def test_rows_come_before_the_query() -> None:
-    def scores(exact: bool, outcome: Outcome) -> PairScores:
+    def scores(exact: bool, outcome: ExecutionOutcome) -> PairScores:
         pair = cast(UsablePair, None)
         return PairScores((PairScore(pair, "", exact, ExecutionVerdict(outcome, gold_rows=(1,))),))
 
     worst, rows, both = (
-        scores(False, Outcome.DIFFERENT),
-        scores(False, Outcome.EQUAL),
-        scores(True, Outcome.EQUAL),
+        scores(False, ExecutionOutcome.DIFFERENT),
+        scores(False, ExecutionOutcome.EQUAL),
+        scores(True, ExecutionOutcome.EQUAL),
     )
-    assert worst.rank < scores(True, Outcome.DIFFERENT).rank < rows.rank < both.rank
-    lost = PairScores((*rows.pairs, *scores(False, Outcome.LOST).pairs))
+    assert worst.rank < scores(True, ExecutionOutcome.DIFFERENT).rank < rows.rank < both.rank
+    lost = PairScores((*rows.pairs, *scores(False, ExecutionOutcome.LOST).pairs))
     assert lost.right == 50.0
 
 

@@ -16,7 +16,7 @@ import torch
 from dtfixup.errors import CheckpointError, ConfigError, DataError, SchemaError
 from dtfixup.files import read_json
 from dtfixup.sql.ask.parser import TextToSql
-from dtfixup.sql.evaluation.execution_accuracy import ExecutionVerdict, Outcome
+from dtfixup.sql.evaluation.execution_accuracy import ExecutionOutcome, ExecutionVerdict
 from dtfixup.sql.finetune import pair_scores
 from dtfixup.sql.finetune import run as run_module
 from dtfixup.sql.finetune.run import FinetuneRun, finetune, open_finetuning
@@ -110,8 +110,8 @@ def test_before_and_after_are_shares_of_the_same_pairs(
     def verdict(gold: str, *_: object, **__: object) -> ExecutionVerdict:
         ran[gold] += 1
         if (gold, ran[gold]) in late:
-            return ExecutionVerdict(Outcome.GOLD_FAILED, "stopped")
-        return ExecutionVerdict(Outcome.EQUAL if gold == right else Outcome.DIFFERENT, gold_rows=(1,))
+            return ExecutionVerdict(ExecutionOutcome.GOLD_FAILED, "stopped")
+        return ExecutionVerdict(ExecutionOutcome.EQUAL if gold == right else ExecutionOutcome.DIFFERENT, gold_rows=(1,))
 
     monkeypatch.setattr(pair_scores, "execution_verdict", verdict)
     run = finetune(opened, tmp_path / "out", keep=Keep.TUNED)

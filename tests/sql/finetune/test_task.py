@@ -15,7 +15,7 @@ from dtfixup.sql.ask.parser import TextToSql
 from dtfixup.sql.database.content import open_content
 from dtfixup.sql.database.dataset import Example
 from dtfixup.sql.database.location import Dialect
-from dtfixup.sql.evaluation.execution_accuracy import Outcome
+from dtfixup.sql.evaluation.execution_accuracy import ExecutionOutcome
 from dtfixup.sql.finetune.pair_files import GivenPair
 from dtfixup.sql.finetune.pair_scores import PairJudge
 from dtfixup.sql.finetune.pairs import Pairs, SplitPairs, check_pairs, link_pairs, split_pairs
@@ -191,7 +191,7 @@ def test_a_database_on_a_server_gives_the_same_dataset(
     found = PairJudge(served, split.held_out, show_progress=False).score(cast(TextToSql, Knowing()), "")
     assert found.exact == 100.0
     assert found.right == 90.0
-    assert found.pairs[-1].execution.outcome is Outcome.PREDICTION_FAILED
+    assert found.pairs[-1].execution.outcome is ExecutionOutcome.PREDICTION_FAILED
 
 
 @pytest.fixture

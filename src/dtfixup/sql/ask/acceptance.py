@@ -32,7 +32,7 @@ from dtfixup.sql.database.dataset import Dataset, Example, open_dataset
 from dtfixup.sql.database.sample import sample_folder
 from dtfixup.sql.evaluation.evaluate import ALL
 from dtfixup.sql.evaluation.exact_match import Hardness
-from dtfixup.sql.evaluation.execution_accuracy import ExecutionVerdict, Outcome, Pair, evaluate_execution
+from dtfixup.sql.evaluation.execution_accuracy import ExecutionOutcome, ExecutionVerdict, Pair, evaluate_execution
 from dtfixup.sql.evaluation.failures import Failure, count_failures, failures_of
 from dtfixup.sql.evaluation.neutral import judge_any
 from dtfixup.sql.execution.guarded import open_guarded
@@ -75,7 +75,7 @@ class Judged:
     @property
     def right(self) -> bool:
         """Whether the printed query gives the gold query's rows."""
-        return self.execution.outcome is Outcome.EQUAL
+        return self.execution.outcome is ExecutionOutcome.EQUAL
 
 
 @dataclass(frozen=True)
@@ -264,7 +264,7 @@ def judge_replies(
     both = list(zip(examples, replies, strict=True))
     pairs = [Pair(example.database, example.query, reply.sql) for example, reply in both if reply.sql is not None]
     executed = iter(evaluate_execution(pairs, dataset, variants=variants, workers=workers, show_progress=show_progress))
-    nothing = ExecutionVerdict(Outcome.PREDICTION_FAILED, "no query")
+    nothing = ExecutionVerdict(ExecutionOutcome.PREDICTION_FAILED, "no query")
     return [
         _judged(example, reply, dataset, nothing if reply.sql is None else next(executed)) for example, reply in both
     ]
@@ -276,7 +276,7 @@ def _judged(example: Example, reply: Reply, dataset: Dataset, execution: Executi
     failures = failures_of(verdict)
     if reply.sql is None:
         failures = (Failure.NO_QUERY,)
-    elif verdict.exact and execution.outcome is not Outcome.EQUAL:
+    elif verdict.exact and execution.outcome is not ExecutionOutcome.EQUAL:
         failures = (Failure.VALUES,)
     return Judged(
         example,

@@ -1,1 +1,1 @@
-"""Exact match as the official script has it, execution accuracy, and kinds of errors."""
+"""Scores of predicted queries: Spider's exact match, execution accuracy, and kinds of errors."""

@@ -1,4 +1,4 @@
-"""Predicted queries against gold ones: Spider's exact match, its ten components and its hardness levels.
+"""Predicted queries compared with gold ones: Spider's exact match, its ten components and its hardness levels.
 
 In: pairs of queries over a `Schema`, a file of predictions, or a file of pairs. Out: a `MatchVerdict` for each pair, a
 `Summary` of many, a table on screen. `execution_accuracy.py` compares the rows of two queries.
@@ -17,7 +17,7 @@ from dtfixup.errors import DataError, SqlError
 from dtfixup.files import write_atomically
 from dtfixup.sql.database.schema import Schema
 from dtfixup.sql.evaluation.exact_match import Component, Hardness, Score, comparable, compare, hardness, matches
-from dtfixup.sql.evaluation.spider_reader import Query, read_query, schema_names
+from dtfixup.sql.evaluation.spider_reader import SpiderQuery, read_query, schema_names
 
 ALL = "all"
 """The level of a `Summary` that holds every pair."""
@@ -25,8 +25,11 @@ ALL = "all"
 
 @dataclass(frozen=True, slots=True)
 class MatchVerdict:
-    """The official script's verdict on one pair. An unreadable prediction (`parsed` is False) is scored as an empty
-    query, so it is right in every component that the gold query does not have."""
+    """The official script's verdict on one pair.
+
+    An unreadable prediction (`parsed` is False) is scored as an empty query, so it is right in every component that the
+    gold query does not have.
+    """
 
     exact: bool
     hardness: Hardness
@@ -65,7 +68,7 @@ def judge(gold: str, predicted: str, schema: Schema, *, official: bool = True) -
     try:
         query = comparable(read_query(predicted.replace("value", "1") if official else predicted, names), names)
     except SqlError:
-        query, parsed = Query(), False
+        query, parsed = SpiderQuery(), False
     scores = compare(query, gold_query)
     return MatchVerdict(matches(scores, query, gold_query), level, parsed, scores)
 
@@ -123,11 +126,11 @@ class Summary:
 
 def summarise(verdicts: Iterable[MatchVerdict]) -> Summary:
     """Counts and scores by hardness and over all."""
-    every_verdict = list(verdicts)
+    everything = list(verdicts)
     levels = {
-        level.value: _level([verdict for verdict in every_verdict if verdict.hardness is level]) for level in Hardness
+        level.value: _level([verdict for verdict in everything if verdict.hardness is level]) for level in Hardness
     }
-    return Summary({**levels, ALL: _level(every_verdict)})
+    return Summary({**levels, ALL: _level(everything)})
 
 
 def _level(verdicts: Sequence[MatchVerdict]) -> LevelSummary:
@@ -150,7 +153,7 @@ def _mean(values: Sequence[int]) -> float:
     return sum(values) / len(values) if values else 0.0
 
 
-def show(summary: Summary, console: Console) -> None:
+def show_summary(summary: Summary, console: Console) -> None:
     """Print a table with a column for each level: exact match and the F1 of each component, in percent."""
     table = ScreenTable(title="Spider exact match")
     table.add_column()

@@ -1,7 +1,7 @@
 """Spider's exact match: two queries compared component by component, and how hard a query is.
 
-In: `Query` objects as `spider_reader` reads them. Out: a `Score` for each of the ten components, whether the queries
-match, and the `Hardness` of one query. All is counted as the official script does, without literals.
+In: queries as `spider_reader` reads them. Out: a `Score` for each of the ten components, whether the queries match, and
+the `Hardness` of one query. Everything is counted as in the official script, without literals.
 """
 
 from collections import Counter
@@ -18,9 +18,9 @@ from dtfixup.sql.evaluation.spider_reader import (
     Conditions,
     Expression,
     Ordering,
-    Query,
     SchemaNames,
     SelectItem,
+    SpiderQuery,
 )
 
 
@@ -34,7 +34,7 @@ class Hardness(StrEnum):
 
 
 class Component(StrEnum):
-    """The components that the script scores, under its names and in its order."""
+    """The components that the script scores, with its names and in its order."""
 
     SELECT = "select"
     SELECT_COLUMNS = "select(no AGG)"
@@ -50,25 +50,26 @@ class Component(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """All or nothing: accuracy, recall and F1 of one pair are the same 0 or 1. The pair counts in the accuracy of the
-    whole set if `predicted` > 0, and in its recall if `gold` > 0."""
+    """The score of one pair: accuracy, recall and F1 are all 0 or all 1.
+
+    The pair counts in the accuracy of the whole set if `predicted` > 0, and in its recall if `gold` > 0.
+    """
 
     f1: int
     predicted: int
     gold: int
 
 
-def compare(predicted: Query, gold: Query) -> dict[Component, Score]:
+def compare(predicted: SpiderQuery, gold: SpiderQuery) -> dict[Component, Score]:
     """Score every component; both queries come from `comparable`."""
-    items, gold_items = predicted.select, gold.select
     conditions, gold_conditions = _conditions(predicted.where), _conditions(gold.where)
     # Grouping is scored twice: by column names without tables, and with tables and HAVING.
     groups, gold_groups = ([use.column.split(".")[-1] for use in query.group] for query in (predicted, gold))
     same_group = [use.column for use in predicted.group] == [use.column for use in gold.group]
     return {
-        Component.SELECT: _score_bags(items, gold_items),
+        Component.SELECT: _score_bags(predicted.select, gold.select),
         Component.SELECT_COLUMNS: _score_bags(
-            [item.expression for item in items], [item.expression for item in gold_items]
+            [item.expression for item in predicted.select], [item.expression for item in gold.select]
         ),
         Component.WHERE: _score_bags(conditions, gold_conditions),
         Component.WHERE_COLUMNS: _score_bags(
@@ -91,7 +92,7 @@ def compare(predicted: Query, gold: Query) -> dict[Component, Score]:
     }
 
 
-def matches(scores: dict[Component, Score], predicted: Query, gold: Query) -> bool:
+def matches(scores: dict[Component, Score], predicted: SpiderQuery, gold: SpiderQuery) -> bool:
     """Whether every component is right and the tables are the same in any order."""
     if any(score.f1 != 1 for score in scores.values()):
         return False
@@ -108,14 +109,13 @@ def _score_present(predicted: bool, gold: bool, same: bool) -> Score:
 
 
 def _score_connectives(predicted: AbstractSet[object], gold: AbstractSet[object]) -> Score:
-    """The script counts a pair that agrees even without a connective; where the two differ, it swaps the predicted and
-    the gold count."""
+    """Score AND and OR. The script counts a pair without any as right; if two differ, it swaps their counts."""
     if predicted == gold:
         return Score(1, 1, 1)
     return Score(0, predicted=len(gold), gold=len(predicted))
 
 
-def _same_set_operation(predicted: Query, gold: Query) -> bool:
+def _same_set_operation(predicted: SpiderQuery, gold: SpiderQuery) -> bool:
     if predicted.other is None or gold.other is None or predicted.set_operation != gold.set_operation:
         return False
     return matches(compare(predicted.other, gold.other), predicted.other, gold.other)
@@ -125,15 +125,15 @@ def _conditions(conditions: Conditions) -> list[Condition]:
     return [condition for condition in conditions[::2] if isinstance(condition, Condition)]
 
 
-def _all_conditions(query: Query) -> list[Condition]:
+def _all_conditions(query: SpiderQuery) -> list[Condition]:
     return [*_conditions(query.joins), *_conditions(query.where), *_conditions(query.having)]
 
 
-def _count_or(query: Query) -> int:
+def _count_or(query: SpiderQuery) -> int:
     return [*query.joins[1::2], *query.where[1::2], *query.having[1::2]].count("or")
 
 
-def _keywords(query: Query) -> set[str]:
+def _keywords(query: SpiderQuery) -> set[str]:
     conditions = _all_conditions(query)
     present = {
         "where": bool(query.where),
@@ -154,7 +154,7 @@ def _keywords(query: Query) -> set[str]:
     return words
 
 
-def hardness(query: Query) -> Hardness:
+def hardness(query: SpiderQuery) -> Hardness:
     """The hardness of a gold query, whether or not its literals and DISTINCT were removed."""
     clauses, nested, others = _count_clauses(query), _count_nested(query), _count_others(query)
     if nested == 0:
@@ -169,22 +169,21 @@ def hardness(query: Query) -> Hardness:
     return Hardness.EXTRA
 
 
-def _count_clauses(query: Query) -> int:
+def _count_clauses(query: SpiderQuery) -> int:
     clauses = [bool(query.where), bool(query.group), query.order is not None, query.limit]
     joins = max(len(query.tables) - 1, 0)
     likes = sum(condition.operator == "like" for condition in _all_conditions(query))
     return sum(clauses) + joins + _count_or(query) + likes
 
 
-def _count_nested(query: Query) -> int:
-    values = [value for condition in _all_conditions(query) for value in (condition.low, condition.high)]
-    return sum(isinstance(value, Query) for value in [*values, query.other])
+def _count_nested(query: SpiderQuery) -> int:
+    return sum(len(condition.nested) for condition in _all_conditions(query)) + (query.other is not None)
 
 
-def _count_others(query: Query) -> int:
+def _count_others(query: SpiderQuery) -> int:
     aggregates = [item.aggregate for item in query.select] + [use.aggregate for use in query.group]
     for expression in query.order.items if query.order else ():
-        aggregates += [use.aggregate for use in (expression.left, expression.right) if use]
+        aggregates += [use.aggregate for use in expression.uses]
     # The script counts NOT, and in HAVING each AND and OR, as aggregates.
     negated = sum(condition.negated for condition in _conditions(query.where))
     negated += sum(isinstance(part, str) or part.negated for part in query.having)
@@ -192,10 +191,10 @@ def _count_others(query: Query) -> int:
     return sum([count > 1, len(query.select) > 1, len(query.where) > 1, len(query.group) > 1])
 
 
-def comparable(query: Query, names: SchemaNames) -> Query:
+def comparable(query: SpiderQuery, names: SchemaNames) -> SpiderQuery:
     """Remove what exact match ignores: literals, DISTINCT, and which column of a foreign key is named.
 
-    Like the script, it misses places: literals stay in subqueries of FROM; DISTINCT and columns stay in every
+    As in the script, some places are left out: literals stay in subqueries of FROM; DISTINCT and columns stay in every
     subquery; and a column is replaced only if the outermost FROM names its table, also after UNION.
     """
     tables = {table for table in query.tables if isinstance(table, str)}
@@ -213,7 +212,7 @@ def comparable(query: Query, names: SchemaNames) -> Query:
     def in_conditions(conditions: Conditions) -> Conditions:
         return _each_condition(conditions, lambda condition: replace(condition, left=in_expression(condition.left)))
 
-    def in_query(query: Query) -> Query:
+    def in_query(query: SpiderQuery) -> SpiderQuery:
         order = query.order
         return replace(
             query,
@@ -230,7 +229,7 @@ def comparable(query: Query, names: SchemaNames) -> Query:
     return in_query(_without_literals(query))
 
 
-def _without_literals(query: Query) -> Query:
+def _without_literals(query: SpiderQuery) -> SpiderQuery:
     return replace(
         query,
         joins=_each_condition(query.joins, _without_value),
@@ -241,9 +240,8 @@ def _without_literals(query: Query) -> Query:
 
 
 def _without_value(condition: Condition) -> Condition:
-    low, high = (
-        _without_literals(value) if isinstance(value, Query) else None for value in (condition.low, condition.high)
-    )
+    values = (condition.low, condition.high)
+    low, high = (_without_literals(value) if isinstance(value, SpiderQuery) else None for value in values)
     return replace(condition, low=low, high=high)
 
 
@@ -252,6 +250,6 @@ def _each_condition(conditions: Conditions, change: Callable[[Condition], Condit
     for position in range(0, len(conditions), 2):
         condition = conditions[position]
         if isinstance(condition, str):
-            raise SqlError(f"{condition.upper()} is in the place of a condition: AND or OR is missing before it")
+            raise SqlError(f"{condition.upper()} stands where a condition should: AND or OR is missing before it")
         changed[position] = change(condition)
     return tuple(changed)

@@ -24,13 +24,13 @@ from dtfixup.sql.database.dataset import Dataset
 from dtfixup.sql.database.location import DatabaseLike
 from dtfixup.sql.database.schema import Schema
 from dtfixup.sql.evaluation.same_rows import equal_results, is_ordered
-from dtfixup.sql.evaluation.variants import Content, read_content, write_variants
+from dtfixup.sql.evaluation.variants import read_source, write_variants
 from dtfixup.sql.evaluation.witnesses import witness_of
 from dtfixup.sql.execution.guarded import Rows, open_guarded
 
 
-class Outcome(StrEnum):
-    """The outcome of running a pair of queries."""
+class ExecutionOutcome(StrEnum):
+    """How the rows of two queries compare."""
 
     EQUAL = "equal"
     DIFFERENT = "different"
@@ -43,16 +43,16 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ExecutionVerdict:
-    """The outcome for one pair, and why it is not `EQUAL`."""
+    """The outcome for one pair, with the reason if it is not `EQUAL`."""
 
-    outcome: Outcome
+    outcome: ExecutionOutcome
     reason: str = ""
     gold_rows: tuple[int, ...] = ()
-    """The number of rows of the gold query on the database and on each variant that was tried."""
+    """Rows of the gold query on the database and on each variant that was tried."""
 
     @property
     def is_evident(self) -> bool:
-        """Whether the gold query gave rows anywhere; two empty results prove little."""
+        """Whether the gold query gave rows somewhere; two empty results prove little."""
         return any(self.gold_rows)
 
 
@@ -65,30 +65,32 @@ def execution_verdict(
     deadline: float = 10.0,
     max_rows: int = 100_000,
 ) -> ExecutionVerdict:
-    """Run both queries on the database and on every variant, and stop at the first difference.
+    """Compare two queries on the database and on every variant, up to the first difference.
 
-    `deadline` is in seconds for each run of a query; a gold result of more than `max_rows` rows counts as failed.
+    A query is stopped after `deadline` seconds. A gold result of more than `max_rows` rows counts as failed.
     """
     ordered = is_ordered(gold)
     counts: list[int] = []
     for file, where in ((database, ""), *((variant, f" on {variant.name}") for variant in variants)):
-        # The connection guards by itself; the text filter would refuse queries that SQLite reads and sqlglot does not.
+        # The connection is guarded; the text filter would refuse queries that SQLite reads and sqlglot does not.
         with open_guarded(file, deadline=deadline, max_rows=max_rows, filter_text=False) as connection:
             try:
                 gold_result = connection.run(gold)
             except GuardError as error:
-                return ExecutionVerdict(Outcome.GOLD_FAILED, f"{error}{where}", tuple(counts))
+                return ExecutionVerdict(ExecutionOutcome.GOLD_FAILED, f"{error}{where}", tuple(counts))
             if gold_result.truncated:
                 reason = f"the gold query gives more than {max_rows} rows{where}"
-                return ExecutionVerdict(Outcome.GOLD_FAILED, reason, tuple(counts))
+                return ExecutionVerdict(ExecutionOutcome.GOLD_FAILED, reason, tuple(counts))
             counts.append(len(gold_result.rows))
             try:
                 result = connection.run(predicted)
             except GuardError as error:
-                return ExecutionVerdict(Outcome.PREDICTION_FAILED, f"{error}{where}", tuple(counts))
+                return ExecutionVerdict(ExecutionOutcome.PREDICTION_FAILED, f"{error}{where}", tuple(counts))
         if result.truncated or not equal_results(gold_result.rows, result.rows, ordered):
-            return ExecutionVerdict(Outcome.DIFFERENT, f"{_difference(gold_result, result)}{where}", tuple(counts))
-    return ExecutionVerdict(Outcome.EQUAL, gold_rows=tuple(counts))
+            return ExecutionVerdict(
+                ExecutionOutcome.DIFFERENT, f"{_difference(gold_result, result)}{where}", tuple(counts)
+            )
+    return ExecutionVerdict(ExecutionOutcome.EQUAL, gold_rows=tuple(counts))
 
 
 def _difference(gold_result: Rows, result: Rows) -> str:
@@ -112,68 +114,55 @@ def evaluate_execution(
     dataset: Dataset,
     *,
     variants: int = 3,
-    seed: int = 0,
     deadline: float = 10.0,
     workers: int | None = None,
     show_progress: bool = True,
 ) -> list[ExecutionVerdict]:
-    """Judge every pair on its database and on variants made for its gold query, in worker processes.
+    """Compare every pair on its database and on variants made for its gold query, in worker processes.
 
-    The same seed gives the same variants for any number of workers; the default is one for each core.
+    The same gold query gets the same variants, whatever the number of workers; the default is one per core.
     """
-    workers = workers or os.cpu_count() or 1
-    tasks = [
-        _Task(pair, dataset.database_file(pair.database), dataset.schemas[pair.database], variants, seed, deadline)
-        for pair in pairs
-    ]
-    verdicts = [ExecutionVerdict(Outcome.LOST)] * len(tasks)
+    tasks = [(pair, dataset.database_file(pair.database), dataset.schemas[pair.database]) for pair in pairs]
+    verdicts = [ExecutionVerdict(ExecutionOutcome.LOST)] * len(tasks)
     with tempfile.TemporaryDirectory(prefix="dtfixup-variants-") as folder, Progress(disable=not show_progress) as bar:
         running = bar.add_task("running queries", total=len(tasks))
         # Two runs on every database; a minute more to make variants and compare results.
         patience = 2 * deadline * (1 + variants) + 60
-        judge = partial(_judge, folder)
+        judge = partial(_judge, folder, variants, deadline)
+        workers = workers or os.cpu_count() or 1
         for position, result in run_supervised(judge, tasks, workers=workers, deadline=patience):
             if isinstance(result, Lost):
-                result = ExecutionVerdict(Outcome.LOST, result.reason)
+                result = ExecutionVerdict(ExecutionOutcome.LOST, result.reason)
             verdicts[position] = result
             bar.advance(running)
     return verdicts
 
 
-@dataclass(frozen=True, slots=True)
-class _Task:
-    pair: Pair
-    file: Path
-    schema: Schema
-    variants: int
-    seed: int
-    deadline: float
-
-
-def _judge(folder: str, task: _Task) -> ExecutionVerdict:
-    pair = task.pair
+def _judge(folder: str, variants: int, deadline: float, task: tuple[Pair, Path, Schema]) -> ExecutionVerdict:
+    pair, file, schema = task
     with tempfile.TemporaryDirectory(dir=folder) as own:
-        content = _content(task.file, task.schema)
-        witness = witness_of(pair.gold, task.schema)
-        seed = f"{task.seed} {pair.database} {pair.gold}"
-        made = write_variants(content, witness, own, task.variants, seed=seed)
-        return execution_verdict(pair.gold, pair.predicted, task.file, made, deadline=task.deadline)
+        made = write_variants(
+            _read_cached(file, schema),
+            witness_of(pair.gold, schema),
+            own,
+            variants,
+            seed=f"0 {pair.database} {pair.gold}",
+        )
+        return execution_verdict(pair.gold, pair.predicted, file, made, deadline=deadline)
 
 
-@lru_cache(maxsize=8)
-def _content(file: Path, schema: Schema) -> Content:
-    return read_content(file, schema)
+_read_cached = lru_cache(maxsize=8)(read_source)
 
 
 @dataclass(frozen=True)
 class ExecutionSummary:
-    """Counts of outcomes. Pairs whose gold query failed or whose worker was lost are not in the accuracy."""
+    """Counts of outcomes. The accuracy leaves out pairs whose gold query failed or whose worker was lost."""
 
-    outcomes: dict[Outcome, int]
+    outcomes: dict[ExecutionOutcome, int]
     evident: int
     """Equal pairs whose gold query gave rows somewhere."""
     unjudged: tuple[tuple[int, str], ...]
-    """Position and reason of the pairs that are not in the accuracy."""
+    """Position and reason of the pairs that the accuracy leaves out."""
 
     @property
     def judged(self) -> int:
@@ -181,7 +170,7 @@ class ExecutionSummary:
 
     @property
     def accuracy(self) -> float:
-        return self.outcomes[Outcome.EQUAL] / self.judged if self.judged else 0.0
+        return self.outcomes[ExecutionOutcome.EQUAL] / self.judged if self.judged else 0.0
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -193,19 +182,19 @@ class ExecutionSummary:
         }
 
 
-_JUDGED: Final = (Outcome.EQUAL, Outcome.DIFFERENT, Outcome.PREDICTION_FAILED)
+_JUDGED: Final = (ExecutionOutcome.EQUAL, ExecutionOutcome.DIFFERENT, ExecutionOutcome.PREDICTION_FAILED)
 
 
 def summarise_execution(verdicts: Sequence[ExecutionVerdict]) -> ExecutionSummary:
     """Count the outcomes of many pairs."""
     counted = Counter(verdict.outcome for verdict in verdicts)
-    evident = sum(verdict.outcome is Outcome.EQUAL and verdict.is_evident for verdict in verdicts)
+    evident = sum(verdict.outcome is ExecutionOutcome.EQUAL and verdict.is_evident for verdict in verdicts)
     unjudged = tuple(
         (position, f"{verdict.outcome}: {verdict.reason}")
         for position, verdict in enumerate(verdicts)
         if verdict.outcome not in _JUDGED
     )
-    return ExecutionSummary({outcome: counted[outcome] for outcome in Outcome}, evident, unjudged)
+    return ExecutionSummary({outcome: counted[outcome] for outcome in ExecutionOutcome}, evident, unjudged)
 
 
 def show_execution(summary: ExecutionSummary, console: Console) -> None:
@@ -214,7 +203,7 @@ def show_execution(summary: ExecutionSummary, console: Console) -> None:
     table.add_column()
     table.add_column("pairs", justify="right")
     for outcome, count in summary.outcomes.items():
-        table.add_row(outcome.value, str(count), end_section=outcome is Outcome.LOST)
+        table.add_row(outcome.value, str(count), end_section=outcome is ExecutionOutcome.LOST)
     table.add_row("equal, with rows to compare", str(summary.evident))
     table.add_row("accuracy", f"{100 * summary.accuracy:.1f}" if summary.judged else "-")
     console.print(table)

@@ -1,7 +1,7 @@
-"""The kinds of errors in a wrong query, to be counted.
+"""The kinds of errors in wrong queries, for tables that count them.
 
 In: the `MatchVerdict` of a pair. Out: its `Failure`s; a query may have several. They follow Spider's components, but do
-not overlap: conditions on other columns, or the right columns with another operator.
+not overlap: either conditions on other columns, or the right columns with another operator.
 """
 
 from collections import Counter
@@ -13,7 +13,7 @@ from dtfixup.sql.evaluation.exact_match import Component
 
 
 class Failure(StrEnum):
-    """Kinds of failures; the values are the words of tables."""
+    """Kinds of errors; the values are the texts of tables."""
 
     SHOWN_COLUMNS = "other columns are shown, or more or fewer of them"
     AGGREGATE = "the right columns are shown, with another aggregate"
@@ -29,7 +29,7 @@ class Failure(StrEnum):
 
 
 def failures_of(verdict: MatchVerdict) -> tuple[Failure, ...]:
-    """The failures of a pair by exact match, which ignores literals and DISTINCT."""
+    """The kinds of errors of a pair by exact match, which ignores literals and DISTINCT."""
     if verdict.exact:
         return ()
     wrong = {component for component, score in verdict.scores.items() if score.f1 != 1}
@@ -48,6 +48,6 @@ def failures_of(verdict: MatchVerdict) -> tuple[Failure, ...]:
 
 def count_failures(failures: Iterable[tuple[Failure, ...]]) -> Mapping[str, int]:
     """The number of queries with each kind, the commonest first."""
-    counted = Counter(kind for kinds in failures for kind in kinds)
-    order = list(Failure)
-    return {kind.value: counted[kind] for kind in sorted(counted, key=lambda kind: (-counted[kind], order.index(kind)))}
+    counts = Counter(kind for kinds in failures for kind in kinds)
+    order = sorted((kind for kind in Failure if kind in counts), key=lambda kind: -counts[kind])
+    return {kind.value: counts[kind] for kind in order}

@@ -1,8 +1,8 @@
-"""How well the language side does on a dataset: the figures that `dtfixup sql prepare --report` writes.
+"""How well grammar, linking and evaluation do on a dataset: the figures that `dtfixup sql prepare --report` writes.
 
-In: a folder in Spider's layout. Out: a JSON-able report, which names examples by their index: round trips through the
-grammar, literal coverage, link quality, random walks, the evaluator on gold queries and, where a file of official
-verdicts is given, against those.
+In: a folder in Spider's layout. Out: a report for JSON, which names examples by their index: round trips through the
+grammar, literal coverage, link quality, random walks, exact match of gold queries with themselves and, if a file of
+official verdicts is given, agreement with it.
 """
 
 import json
@@ -36,54 +36,39 @@ from dtfixup.sql.linking.inputs import DatabaseInputs, describe_database, descri
 
 _DEADLINE = 30.0
 _MAX_ROWS = 200_000
+_WALK_SCHEMAS = 50
 
 
 def measure(
     data: str | Path,
-    splits: Sequence[str] = ("train", "dev"),
+    splits: Sequence[str],
     *,
     verdicts: str | Path | None = None,
     walks: int = 10_000,
-    walk_schemas: int = 50,
     workers: int | None = None,
-    show_progress: bool = True,
 ) -> dict[str, Any]:
-    """All figures of a dataset. Databases are measured in parallel."""
+    """All figures of a dataset; several databases are measured at a time."""
     dataset = open_dataset(data)
-    report: dict[str, Any] = {}
-    for split in splits:
-        by_database: dict[str, list[tuple[int, Example]]] = {}
-        for index, example in enumerate(dataset.split(split)):
-            by_database.setdefault(example.database, []).append((index, example))
-        tasks = {
-            name: (dataset.schemas[name], dataset.database_file(name), examples)
-            for name, examples in by_database.items()
-        }
-        description = f"measuring {split}"
-        report[split] = _sum_up(
-            map_supervised(_measure_database, tasks, description, workers=workers, show_progress=show_progress)
-        )
+    report = {split: _measure_split(dataset, split, workers) for split in splits}
     if walks:
-        chosen = _walkable(dataset)[:walk_schemas]
-        walk_tasks = {
-            name: (
-                dataset.schemas[name],
-                dataset.database_file(name),
-                walks // len(chosen) + (position < walks % len(chosen)),
-            )
-            for position, name in enumerate(chosen)
-        }
-        lists = map_supervised(_walk_database, walk_tasks, "walking", workers=workers, show_progress=show_progress)
-        failures = [failure for failures in lists for failure in failures]
-        report["walks"] = {
-            "walks": walks,
-            "schemas": len(chosen),
-            "failed": len(failures),
-            "failures": failures[:20],
-        }
+        report["walks"] = _measure_walks(dataset, walks, workers)
     if verdicts is not None:
         report["verdicts"] = compare_verdicts(verdicts, dataset.schemas)
     return report
+
+
+def _measure_split(dataset: Dataset, split: str, workers: int | None) -> dict[str, Any]:
+    by_database: dict[str, list[tuple[int, Example]]] = {}
+    for index, example in enumerate(dataset.split(split)):
+        by_database.setdefault(example.database, []).append((index, example))
+    tasks = {
+        name: (dataset.schemas[name], dataset.database_file(name), examples) for name, examples in by_database.items()
+    }
+    parts = map_supervised(_measure_database, tasks, f"measuring {split}", workers=workers, show_progress=True)
+    links = LinkFigures()
+    for _, of_database in parts:
+        links.merge(of_database)
+    return _sum_up(sorted((row for rows, _ in parts for row in rows), key=lambda row: row["index"]), links)
 
 
 def _measure_database(
@@ -128,31 +113,27 @@ class _Measurer:
             row["gold_exact"] = judge(example.query, example.query, schema, official=False).exact
         except SqlError as error:
             row["unjudged"] = str(error)
-        row |= _executed(example.query, self._writer.write(again), connection)
+        row |= _compare_rows(example.query, self._writer.write(again), connection)
         return row
 
 
-def _executed(gold: str, ours: str, connection: GuardedConnection) -> dict[str, Any]:
-    """Whether two queries give the same rows; a gold query that fails is told apart."""
+def _compare_rows(gold: str, ours: str, connection: GuardedConnection) -> dict[str, Any]:
+    """Whether two queries give the same rows, and which of them fails."""
     try:
-        wanted = connection.run(gold)
+        gold_result = connection.run(gold)
     except GuardError as error:
         return {"gold_fails": str(error)}
     try:
-        found = connection.run(ours)
+        result = connection.run(ours)
     except GuardError as error:
         return {"executes": False, "why": str(error)}
-    if wanted.truncated or found.truncated:  # equal as far as they go proves nothing
+    if gold_result.truncated or result.truncated:  # that the beginnings are equal proves nothing
         return {"executes": True, "equal": False}
-    same = equal_results(wanted.rows, found.rows, ordered=False)
-    return {"executes": True, "equal": same, "has_rows": bool(wanted.rows)}
+    same = equal_results(gold_result.rows, result.rows, ordered=False)
+    return {"executes": True, "equal": same, "has_rows": bool(gold_result.rows)}
 
 
-def _sum_up(parts: Sequence[tuple[list[dict[str, Any]], LinkFigures]]) -> dict[str, Any]:
-    rows = sorted((row for part, _ in parts for row in part), key=lambda row: row["index"])
-    links = LinkFigures()
-    for _, found in parts:
-        links.merge(found)
+def _sum_up(rows: Sequence[Mapping[str, Any]], links: LinkFigures) -> dict[str, Any]:
     read = [row for row in rows if "unreadable" not in row]
     executed = [row for row in read if "gold_fails" not in row]
     unequal = [row["index"] for row in executed if not row.get("equal")]
@@ -178,26 +159,32 @@ def _sum_up(parts: Sequence[tuple[list[dict[str, Any]], LinkFigures]]) -> dict[s
         "literals_covered_percent": 100 * sum(links.covered) / len(rows),
         "literals_covered_but_for_case_percent": 100 * sum(links.covered_but_for_case) / len(rows),
         "uncovered": [row["index"] for row in rows if not row["is_covered"]],
-        "candidates_median": median(links.counts),
-        "candidates_largest": max(links.counts),
+        "candidates_median": median(links.candidates),
+        "candidates_largest": max(links.candidates),
         "links": links.summary()["links"],
     }
 
 
-# Walks: whatever is legal is SQL.
-
-
-def _walkable(dataset: Dataset) -> list[str]:
-    """Databases in order of name; SQLite keeps some table names for itself, and no file can be made with them."""
-    return [
+def _measure_walks(dataset: Dataset, walks: int, workers: int | None) -> dict[str, Any]:
+    """Random walks over the first databases by name: whatever is legal should be SQL."""
+    # SQLite keeps some table names for itself, and no file can be made with them.
+    names = [
         name
         for name, schema in sorted(dataset.schemas.items())
         if not any(table.name.lower().startswith("sqlite_") for table in schema.tables)
-    ]
+    ][:_WALK_SCHEMAS]
+    share, surplus = divmod(walks, len(names))
+    tasks = {
+        name: (dataset.schemas[name], dataset.database_file(name), share + (position < surplus))
+        for position, name in enumerate(names)
+    }
+    lists = map_supervised(_walk_database, tasks, "walking", workers=workers, show_progress=True)
+    failures = [failure for failures in lists for failure in failures]
+    return {"walks": walks, "schemas": len(names), "failed": len(failures), "failures": failures[:20]}
 
 
 def _walk_database(task: tuple[Schema, Path, int]) -> list[str]:
-    """Walks over one database that did not end in SQL that sqlglot parses and SQLite explains."""
+    """Walks over one database whose SQL sqlglot or SQLite rejects."""
     schema, file, count = task
     inputs = describe_database(schema, open_content(schema, file))
     writer = SqlWriter(schema)
@@ -215,7 +202,7 @@ def _walk_database(task: tuple[Schema, Path, int]) -> list[str]:
 
 
 def compare_verdicts(path: str | Path, schemas: Mapping[str, Schema]) -> dict[str, Any]:
-    """Our evaluator against a file of official verdicts."""
+    """Count the agreement of our verdicts with a file of official ones."""
     counts: Counter[str] = Counter()
     differ = []
     for number, line in enumerate(Path(path).read_text(encoding="utf-8").splitlines(), 1):
@@ -223,16 +210,15 @@ def compare_verdicts(path: str | Path, schemas: Mapping[str, Schema]) -> dict[st
         if row.get("db_id") not in schemas:
             raise DataError(f"{path}: line {number}: key 'db_id': {row.get('db_id')!r} is not in tables.json")
         ours = judge(row["gold"], row["pred"], schemas[row["db_id"]]).to_json()
-        counts["rows"] += 1
-        for key, value in ours.items():
-            counts[f"{key}_agree"] += value == row[key]
-        if any(value != row[key] for key, value in ours.items()):
+        agree = {key: value == row[key] for key, value in ours.items()}
+        counts.update({"rows": 1} | {f"{key}_agree": int(agrees) for key, agrees in agree.items()})
+        if not all(agree.values()):
             differ.append(number)
     return dict(counts) | {"differing_lines": differ}
 
 
 def flat_metrics(report: Mapping[str, Any]) -> dict[str, float]:
-    """The numbers of a report in one map, for result files: lists become their length."""
+    """The numbers of a report in one flat map, with the lengths of its lists."""
     metrics: dict[str, float] = {}
     for section, content in report.items():
         for name, value in content.items():

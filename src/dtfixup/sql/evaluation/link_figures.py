@@ -1,11 +1,12 @@
-"""How good links and literal candidates are, against gold queries.
+"""How good links and literal candidates are, measured against gold queries.
 
-In: examples with their links and candidates. Out: `LinkFigures.summary()`, plain data: the share of queries whose every
-literal is a candidate, and recall and precision of links for the columns and tables of the gold queries.
+In: examples with their links and candidates. Out: `LinkFigures.summary()`, plain data: the share of queries whose
+literals are all candidates, and recall and precision of links for the columns and tables of the gold queries.
 """
 
 import statistics
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,8 +22,8 @@ from dtfixup.sql.linking.value_links import STRONG
 
 
 @dataclass(frozen=True, slots=True)
-class Literal:
-    """A literal of a query; a LIKE pattern without its outer %. `column` is what it is compared with."""
+class GoldLiteral:
+    """A literal of a gold query; a LIKE pattern without its outer %. `column` is what it is compared with."""
 
     text: str
     is_text: bool
@@ -30,37 +31,37 @@ class Literal:
 
 
 @dataclass(frozen=True, slots=True)
-class Gold:
-    """What a query says: tables, columns outside join conditions, and literals."""
+class GoldQuery:
+    """The tables, the columns outside join conditions, and the literals of a gold query."""
 
     tables: frozenset[int]
     columns: frozenset[int]
-    literals: tuple[Literal, ...]
+    literals: tuple[GoldLiteral, ...]
 
 
-def read_gold(query: str, schema: Schema) -> Gold:
-    """Tables, columns and literals of a query; a quoted name that is no column's is a text, as SQLite takes it."""
+def read_gold(query: str, schema: Schema) -> GoldQuery:
+    """Read a gold query. A quoted name that no column has is a text, as in SQLite."""
     try:
         tree = sqlglot.parse_one(query, read="sqlite")
     except sqlglot.errors.SqlglotError as error:
         raise SqlError(f"the query cannot be read: {query!r}: {error}") from None
-    names = {column.name.lower() for column in schema.columns}
-    read = (table.name.lower() for table in tree.find_all(exp.Table))
-    tables = frozenset(schema.table_index[name] for name in read if name in schema.table_index)
+    column_names = {column.name.lower() for column in schema.columns}
+    table_names = {table.name.lower() for table in tree.find_all(exp.Table)}
+    tables = frozenset(schema.table_index[name] for name in table_names & schema.table_index.keys())
     columns: set[int] = set()
     literals = []
     for node in tree.walk():
         if isinstance(node, exp.Literal):
             literals.append(_literal(node, node.this, node.is_string, schema))
         elif isinstance(node, exp.Column):
-            if node.this.args.get("quoted") and node.name.lower() not in names:
+            if node.this.args.get("quoted") and node.name.lower() not in column_names:
                 literals.append(_literal(node, node.name, True, schema))
             elif (index := _column_of(node, schema)) is not None and not _is_in_join(node):
                 columns.add(index)
-    return Gold(tables, frozenset(columns), tuple(literals))
+    return GoldQuery(tables, frozenset(columns), tuple(literals))
 
 
-def _literal(node: exp.Expression, text: str, is_text: bool, schema: Schema) -> Literal:
+def _literal(node: exp.Expression, text: str, is_text: bool, schema: Schema) -> GoldLiteral:
     parent = node.parent
     if isinstance(parent, exp.Neg):
         text, node, parent = f"-{text}", parent, parent.parent
@@ -68,55 +69,34 @@ def _literal(node: exp.Expression, text: str, is_text: bool, schema: Schema) -> 
         text = text.strip("%")
     sides = [parent.this, parent.args.get("expression")] if isinstance(parent, exp.Predicate) else []
     columns = [_column_of(side, schema) for side in sides if isinstance(side, exp.Column) and side is not node]
-    return Literal(text, is_text, columns[0] if columns else None)
+    return GoldLiteral(text, is_text, columns[0] if columns else None)
 
 
 def _column_of(node: exp.Column, schema: Schema) -> int | None:
-    """The schema's column, looked for in the tables of the query around it, then of the queries around that one."""
+    """The schema's column, in a table of the innermost query around it that has one."""
     select = node.find_ancestor(exp.Select)
     while select is not None:
-        tables = dict(_tables_of(select, schema))
-        found = [tables[node.table.lower()]] if node.table.lower() in tables else []
-        for table in found if node.table else tables.values():
-            if (table, node.name.lower()) in schema.column_index:
-                return schema.column_index[table, node.name.lower()]
+        for alias, table in _tables_of(select, schema).items():
+            column = schema.column_index.get((table, node.name.lower()))
+            if column is not None and node.table.lower() in ("", alias):
+                return column
         select = select.find_ancestor(exp.Select)
     return None
 
 
-def _tables_of(select: exp.Select, schema: Schema) -> Iterator[tuple[str, int]]:
+def _tables_of(select: exp.Select, schema: Schema) -> dict[str, int]:
+    """The tables of a FROM clause by alias."""
     sources = [select.args.get("from_"), *(select.args.get("joins") or [])]
-    for source in sources:
-        table = source.this if source is not None else None
-        if isinstance(table, exp.Table) and table.name.lower() in schema.table_index:
-            yield table.alias_or_name.lower(), schema.table_index[table.name.lower()]
+    tables = [source.this for source in sources if source is not None and isinstance(source.this, exp.Table)]
+    return {
+        table.alias_or_name.lower(): schema.table_index[table.name.lower()]
+        for table in tables
+        if table.name.lower() in schema.table_index
+    }
 
 
 def _is_in_join(node: exp.Expression) -> bool:
-    nearest = node.find_ancestor(exp.Join, exp.Select)
-    return isinstance(nearest, exp.Join)
-
-
-@dataclass
-class _Rate:
-    """Recall and precision of links over many questions."""
-
-    right: int = 0
-    gold: int = 0
-    linked: int = 0
-
-    def add(self, gold: frozenset[int], linked: set[int]) -> None:
-        self.right += len(gold & linked)
-        self.gold += len(gold)
-        self.linked += len(linked)
-
-    def summary(self) -> dict[str, float | int]:
-        return {
-            "recall": round(self.right / max(1, self.gold), 4),
-            "precision": round(self.right / max(1, self.linked), 4),
-            "gold": self.gold,
-            "linked": self.linked,
-        }
+    return isinstance(node.find_ancestor(exp.Join, exp.Select), exp.Join)
 
 
 @dataclass
@@ -125,16 +105,16 @@ class LinkFigures:
 
     covered: list[bool] = field(default_factory=list)
     covered_but_for_case: list[bool] = field(default_factory=list)
-    counts: list[int] = field(default_factory=list)
-    sources: dict[Source, list[int]] = field(default_factory=lambda: {source: [0, 0] for source in Source})
-    rates: dict[str, _Rate] = field(default_factory=dict)
+    candidates: list[int] = field(default_factory=list)
+    made: Counter[Source] = field(default_factory=Counter)
+    """Candidates of each source."""
+    used: Counter[Source] = field(default_factory=Counter)
+    """Literals of gold queries that a candidate of each source covers."""
+    links: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """For each kind of link how many are `gold`, `linked`, and `right`, which is both."""
 
-    def add(self, gold: Gold, links: Links, candidates: Sequence[Candidate]) -> list[Literal]:
+    def add(self, gold: GoldQuery, links: Links, candidates: Sequence[Candidate]) -> list[GoldLiteral]:
         """Count one example; returns the literals that no candidate covers."""
-        self._add_links(gold, links)
-        self.counts.append(len(candidates))
-        for candidate in candidates:
-            self.sources[candidate.source][0] += 1
         missed = []
         for literal in gold.literals:
             usable = [one for one in candidates if literal.is_text or one.kind is ValueKind.NUMBER]
@@ -142,48 +122,29 @@ class LinkFigures:
             if used is None:
                 missed.append(literal)
             else:
-                self.sources[used.source][1] += 1
+                self.used[used.source] += 1
         lowered = {candidate.text.lower() for candidate in candidates}
         self.covered.append(not missed)
         self.covered_but_for_case.append(all(literal.text.lower() in lowered for literal in missed))
+        self.candidates.append(len(candidates))
+        self.made.update(candidate.source for candidate in candidates)
+        for name, (wanted, linked) in _linked(gold, links).items():
+            counts = {"right": len(wanted & linked), "gold": len(wanted), "linked": len(linked)}
+            self.links.update({(name, what): count for what, count in counts.items()})
         return missed
 
     def merge(self, other: "LinkFigures") -> None:
         """Add the figures of other examples."""
         self.covered += other.covered
         self.covered_but_for_case += other.covered_but_for_case
-        self.counts += other.counts
-        for source, (made, found) in other.sources.items():
-            self.sources[source][0] += made
-            self.sources[source][1] += found
-        for name, rate in other.rates.items():
-            own = self.rates.setdefault(name, _Rate())
-            own.right, own.gold, own.linked = own.right + rate.right, own.gold + rate.gold, own.linked + rate.linked
-
-    def _add_links(self, gold: Gold, links: Links) -> None:
-        columns = [link for link in links.names if link.item is Item.COLUMN]
-        tables = [link for link in links.names if link.item is Item.TABLE]
-        strong = [link for link in links.values if link.strength >= STRONG]
-        named = {link.index for link in columns}
-        self._rate("tables, exact name", gold.tables, {link.index for link in tables if link.kind is MatchKind.EXACT})
-        self._rate("tables, exact or partial name", gold.tables, {link.index for link in tables})
-        self._rate(
-            "columns, exact name", gold.columns, {link.index for link in columns if link.kind is MatchKind.EXACT}
-        )
-        self._rate("columns, exact or partial name", gold.columns, named)
-        self._rate("columns, name or value", gold.columns, named | {link.column for link in strong})
-        compared = frozenset(literal.column for literal in gold.literals if literal.column is not None)
-        self._rate("compared columns, value", compared, {link.column for link in strong})
-        for how in ValueMatch:
-            found = {link.column for link in strong if link.how is how}
-            self._rate(f"compared columns, value by {how}", compared, found)
-
-    def _rate(self, name: str, gold: frozenset[int], linked: set[int]) -> None:
-        self.rates.setdefault(name, _Rate()).add(gold, linked)
+        self.candidates += other.candidates
+        for own, more in ((self.made, other.made), (self.used, other.used)):
+            own.update(more)
+        self.links.update(other.links)
 
     def summary(self) -> dict[str, Any]:
-        """Everything as plain data; of sources, candidates made per question and literals found."""
-        questions = len(self.counts)
+        """Everything as plain data; for each source, the candidates per question and the literals that they cover."""
+        questions = len(self.candidates)
         if not questions:
             return {"questions": 0}
         return {
@@ -191,13 +152,45 @@ class LinkFigures:
             "queries with every literal a candidate": round(sum(self.covered) / questions, 4),
             "the same but for case": round(sum(self.covered_but_for_case) / questions, 4),
             "candidates": {
-                "median": statistics.median(self.counts),
-                "mean": round(statistics.mean(self.counts), 2),
-                "most": max(self.counts),
+                "median": statistics.median(self.candidates),
+                "mean": round(statistics.mean(self.candidates), 2),
+                "most": max(self.candidates),
             },
             "sources": {
-                source.value: {"per question": round(made / questions, 3), "literals found": found}
-                for source, (made, found) in self.sources.items()
+                source.value: {
+                    "per question": round(self.made[source] / questions, 3),
+                    "literals found": self.used[source],
+                }
+                for source in Source
             },
-            "links": {name: rate.summary() for name, rate in self.rates.items()},
+            "links": {name: self._rates(name) for name, _ in self.links},
         }
+
+    def _rates(self, name: str) -> dict[str, float]:
+        right, gold, linked = (self.links[name, what] for what in ("right", "gold", "linked"))
+        return {
+            "recall": round(right / max(1, gold), 4),
+            "precision": round(right / max(1, linked), 4),
+            "gold": gold,
+            "linked": linked,
+        }
+
+
+def _linked(gold: GoldQuery, links: Links) -> Mapping[str, tuple[Set[int], Set[int]]]:
+    """For each kind of link, the tables or columns that the gold query has and those that are linked."""
+    columns = [link for link in links.names if link.item is Item.COLUMN]
+    tables = [link for link in links.names if link.item is Item.TABLE]
+    strong = [link for link in links.values if link.strength >= STRONG]
+    named, valued = {link.index for link in columns}, {link.column for link in strong}
+    compared = {literal.column for literal in gold.literals if literal.column is not None}
+    return {
+        "tables, exact name": (gold.tables, {link.index for link in tables if link.kind is MatchKind.EXACT}),
+        "tables, exact or partial name": (gold.tables, {link.index for link in tables}),
+        "columns, exact name": (gold.columns, {link.index for link in columns if link.kind is MatchKind.EXACT}),
+        "columns, exact or partial name": (gold.columns, named),
+        "columns, name or value": (gold.columns, named | valued),
+        "compared columns, value": (compared, valued),
+    } | {
+        f"compared columns, value by {how}": (compared, {link.column for link in strong if link.how is how})
+        for how in ValueMatch
+    }

@@ -1,9 +1,9 @@
 """Spider's exact match for queries over any schema.
 
 In: two queries in the grammar. Out: the official script's `MatchVerdict`. The script takes quoted names for texts,
-fails on names such as `group` and texts such as `it''s`, and has no IS NULL. So both queries are parsed and written
-anew: with neutral names, with one text for all literals, which exact match ignores, and with IS NULL as a comparison
-with that text. Verdicts on queries that the script can read stay the same.
+fails on names such as `group` and texts such as `it''s`, and has no IS NULL. So both queries are first rewritten: with
+neutral names, with one text for all literals, which exact match ignores, and with IS NULL as a comparison with that
+text. Verdicts on queries that the script can read stay the same.
 """
 
 from collections import Counter
@@ -16,7 +16,7 @@ from dtfixup.sql.evaluation.evaluate import MatchVerdict, judge
 from dtfixup.sql.grammar.joins import Joiner
 from dtfixup.sql.grammar.reader import SqlReader
 from dtfixup.sql.grammar.rules import ValueKind
-from dtfixup.sql.grammar.tree import Child, Literal, Node
+from dtfixup.sql.grammar.tree import Child, Literal, Node, nodes
 from dtfixup.sql.grammar.writer import SqlWriter
 
 _TEXT = Literal("text", ValueKind.TEXT)
@@ -41,19 +41,12 @@ def judge_any(gold: str, predicted: str | None, schema: Schema) -> MatchVerdict:
 
 
 def null_tests(sql: str, schema: Schema) -> Counter[str]:
-    """The tests of a query for NULL, which look like other comparisons once they are written with a text."""
-    tests: Counter[str] = Counter()
-    stack: list[Child] = [SqlReader(schema).read(sql)]
-    while stack:
-        child = stack.pop()
-        if isinstance(child, Node):
-            tests.update([repr(child)] if child.rule in _COMPARISONS else [])
-            stack += child.children
-    return tests
+    """Count the tests for NULL, which look like other comparisons in `neutral_text`."""
+    return Counter(repr(node) for node in nodes(SqlReader(schema).read(sql)) if node.rule in _COMPARISONS)
 
 
 def neutral_text(sql: str, schema: Schema) -> str:
-    """A query with neutral names, literals and NULL tests, readable for the script."""
+    """Rewrite a query with neutral names, literals and NULL tests, so that the script can read it."""
     joiner = Joiner(schema)  # joins are inferred from the true names
     tree = SqlReader(schema, joiner=joiner).read(sql)
     plain = _plain(tree)
@@ -63,13 +56,12 @@ def neutral_text(sql: str, schema: Schema) -> str:
 
 @lru_cache(maxsize=64)
 def neutral_names(schema: Schema) -> Schema:
-    """The same schema with names for tables and columns that mean nothing in SQL.
+    """Rename tables and columns so that no name is a word of SQL.
 
     Columns of the same name get the same neutral name: the script compares GROUP BY by names without tables.
     """
-    numbers = {
-        name: index for index, name in enumerate(dict.fromkeys(column.name.lower() for column in schema.columns))
-    }
+    names = dict.fromkeys(column.name.lower() for column in schema.columns)
+    numbers = {name: index for index, name in enumerate(names)}
     tables = tuple(replace(table, name=f"table_{index}") for index, table in enumerate(schema.tables))
     columns = tuple(
         column if schema.is_star(index) else replace(column, name=f"column_{numbers[column.name.lower()]}")

@@ -2,7 +2,7 @@
 
 In: the columns of a variant, and a `Witness`. Out: the same columns, changed so that some rows satisfy the witness.
 Keys keep their values, so rows are first chosen by their keys, then joined, and only then changed. If a query joins a
-foreign key to another column than the schema does, the query decides.
+foreign key to another column than the schema does, the join of the query counts.
 """
 
 import random
@@ -18,8 +18,8 @@ _EDGES = 0.2
 _DIGITS = re.compile(r"\d+")
 
 
-def near(value: Any, rng: random.Random, direction: int = 0) -> Any:
-    """A value of the same kind just above (1) or below (-1) another, or either (0)."""
+def nearby_value(value: Any, rng: random.Random, direction: int = 0) -> Any:
+    """A value of the same type just above another (direction 1), just below (-1), or either (0)."""
     step = direction or rng.choice((-1, 1))
     if isinstance(value, int):
         return value + step * rng.randint(1, 3)
@@ -51,24 +51,24 @@ class Planter:
 
     def plant(self) -> set[tuple[int, int]]:
         """Change one row for each slot so that together they satisfy the witness; returns their (table, row) pairs."""
-        self._fixed.clear()
+        self._fixed = set()
         self._rows = {}
         for part, table in self._witness.slots:
             own = self._schema.columns_of[table]
             if own[-1] in self._cells:
                 self._rows[part, table] = self._rng.randrange(len(self._cells[own[-1]]))
-        for condition in self._witness.conditions:
-            if self._slot(condition.cell) in self._rows:
-                self._choose(condition)
+        conditions = [condition for condition in self._witness.conditions if self._slot(condition.cell) in self._rows]
+        free = [condition for condition in conditions if self._is_free(condition.cell.column)]
+        for condition in conditions:
+            if condition not in free:
+                self._choose_row(condition)
         for left, right in self._witness.pairs:
             if self._slot(left) in self._rows and self._slot(right) in self._rows:
                 self._equalise(left, right)
-        for condition in self._witness.conditions:
-            if self._slot(condition.cell) not in self._rows or not self._is_free(condition.cell.column):
-                continue
+        for condition in free:
             # Most values satisfy `!=` as they are.
             if condition.operator != "!=" or self._rng.random() < _EDGES:
-                self._set(condition.cell, self._satisfying(condition))
+                self._set(condition.cell, self._satisfying_value(condition))
         planted = {(table, row) for (_, table), row in self._rows.items()}
         for group in self._witness.groups:
             planted |= self._repeat(group)
@@ -86,12 +86,10 @@ class Planter:
     def _is_free(self, column: int) -> bool:
         return column not in self._keys and column not in self._parents
 
-    def _choose(self, condition: CellCondition) -> None:
+    def _choose_row(self, condition: CellCondition) -> None:
         """Choose a row that satisfies a condition on a key; a foreign key takes the value if its parent has it."""
         cell = condition.cell
-        if self._is_free(cell.column):
-            return
-        value = self._satisfying(condition)
+        value = self._satisfying_value(condition)
         if cell.column in self._keys:
             self._take_row(cell, value)
         elif value in self._cells[self._parents[cell.column]]:
@@ -116,13 +114,13 @@ class Planter:
             self._set(child, self._get(parent))
             self._fixed.add(child)
 
-    def _satisfying(self, condition: CellCondition) -> Any:
+    def _satisfying_value(self, condition: CellCondition) -> Any:
         """A value that satisfies a condition, or now and then one that just fails it."""
         low = condition.literals[0]
         if condition.operator == "between":
-            return self._rng.choice([*condition.literals, near(low, self._rng, 1)])
+            return self._rng.choice([*condition.literals, nearby_value(low, self._rng, 1)])
         if condition.operator in (">", "<") and self._rng.random() > _EDGES:
-            return near(low, self._rng, 1 if condition.operator == ">" else -1)
+            return nearby_value(low, self._rng, 1 if condition.operator == ">" else -1)
         if condition.operator == "like" and isinstance(low, str):
             filling = self._rng.choice(("", "a", "the "))
             return low.replace("%", filling).replace("_", "a")
@@ -143,7 +141,8 @@ class Planter:
         others = {condition.cell for condition in self._witness.conditions if self._slot(condition.cell) == slot}
         shared = [cell, *(other for other in others if self._is_free(other.column))]
         rows = self._rng.sample(range(len(values)), group.size)
-        for column, wanted in [(own.column, self._get(own)) for own in shared]:
+        for own in shared:
+            value = self._get(own)
             for row in rows:
-                self._cells[column][row] = wanted
+                self._cells[own.column][row] = value
         return {(table, row) for row in rows}

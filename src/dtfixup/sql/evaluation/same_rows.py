@@ -1,6 +1,6 @@
 """Whether two queries gave the same rows.
 
-In: the rows of two queries. Out: whether they are equal, as the test-suite metric compares them (Zhong et al., EMNLP
+In: the rows of two queries. Out: whether they are equal by the rule of the test-suite metric (Zhong et al., EMNLP
 2020): as a bag, or as a list if the gold query orders them, with the columns in any order. Departs: DISTINCT is not
 removed from queries, and numbers have a tolerance.
 """
@@ -11,7 +11,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 from decimal import Decimal
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 _TOLERANCE: Final = 1e-9
 """Relative: sums of the same numbers in another order differ by less, different answers by more."""
@@ -20,6 +20,8 @@ _NOTHING: Final = 1e-12
 """What rounding leaves of a sum that should be 0."""
 _LARGEST_WHOLE: Final = 2**100
 """Beyond any integer type of the databases; larger numbers are compared as fractions."""
+
+_Column: TypeAlias = tuple[Hashable, ...]
 
 _LEXEME = re.compile(r"""'[^']*'|"[^"]*"|`[^`]*`|\[[^\]]*\]|--[^\n]*|/\*.*?\*/|[()]|\w+""", re.DOTALL)
 
@@ -61,10 +63,10 @@ def equal_results(gold_rows: Sequence[Sequence[Any]], predicted_rows: Sequence[S
         return Counter(_columns(gold)) == Counter(_columns(predicted))
     if Counter(gold) == Counter(predicted):
         return True
-    return _same_bags(_columns(gold), _columns(predicted))
+    return _match(_columns(gold), _columns(predicted), [0] * len(gold[0]), [0] * len(gold[0]))
 
 
-def _columns(rows: Sequence[tuple[Hashable, ...]]) -> list[tuple[Hashable, ...]]:
+def _columns(rows: Sequence[tuple[Hashable, ...]]) -> list[_Column]:
     return list(zip(*rows, strict=True))
 
 
@@ -108,22 +110,18 @@ def _is_close(one: float, other: float) -> bool:
     return math.isclose(one, other, rel_tol=_TOLERANCE, abs_tol=_NOTHING)
 
 
-def _same_bags(gold: list[tuple[Hashable, ...]], predicted: list[tuple[Hashable, ...]]) -> bool:
-    """Whether some order of the predicted columns makes the bags of rows equal.
+def _match(
+    gold: Sequence[_Column],
+    predicted: Sequence[_Column],
+    gold_colours: list[int],
+    predicted_colours: list[int],
+) -> bool:
+    """Whether some order of the predicted columns, each with a gold column of its colour, makes the bags of rows equal.
 
     Columns get colours by their values, rows by the colours and values in them, columns again by their rows, until no
     colour splits further: columns of different colour cannot be the same. If unequal columns still share a colour, one
     of them is singled out and each candidate is tried, so few permutations are ever compared.
     """
-    return _match(gold, predicted, [0] * len(gold), [0] * len(predicted))
-
-
-def _match(
-    gold: list[tuple[Hashable, ...]],
-    predicted: list[tuple[Hashable, ...]],
-    gold_colours: list[int],
-    predicted_colours: list[int],
-) -> bool:
     classes = 0
     while True:
         rows: dict[Hashable, int] = {}  # shared by both sides, so that equal colours mean the same
@@ -150,10 +148,9 @@ def _match(
     return True
 
 
-def _row_colours(columns: list[tuple[Hashable, ...]], colours: list[int], colour_of: dict[Hashable, int]) -> list[int]:
-    by_colour = sorted(range(len(columns)), key=colours.__getitem__)
+def _row_colours(columns: Sequence[_Column], colours: list[int], colour_of: dict[Hashable, int]) -> list[int]:
     groups: dict[int, list[int]] = {}
-    for column in by_colour:
+    for column in sorted(range(len(columns)), key=colours.__getitem__):
         groups.setdefault(colours[column], []).append(column)
     result = []
     for row in zip(*columns, strict=True):
@@ -166,7 +163,7 @@ def _row_colours(columns: list[tuple[Hashable, ...]], colours: list[int], colour
 
 
 def _column_colours(
-    columns: list[tuple[Hashable, ...]], colours: list[int], rows: list[int], colour_of: dict[Hashable, int]
+    columns: Sequence[_Column], colours: list[int], rows: list[int], colour_of: dict[Hashable, int]
 ) -> list[int]:
     result = []
     for column, colour in zip(columns, colours, strict=True):

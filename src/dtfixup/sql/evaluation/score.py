@@ -1,13 +1,12 @@
-"""Complete the result file of a SQL-SP run with what needs the databases: execution accuracy and picked queries.
+"""Add to the result file of a SQL-SP run what needs the databases: execution accuracy and picked queries.
 
-In: `result.json` and `beams.jsonl` of a run on a bare GPU box, and the dataset. Out: a `RunScore`, whose metrics are
-added to the result file. Exact match is computed again and must equal the run's: otherwise the files do not belong
-together.
+In: a run's `result.json` and `beams.jsonl`, and the dataset. Out: a `RunScore`, whose metrics are added to the result
+file. Exact match is computed again and must equal the run's: otherwise the files do not belong together.
 """
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -40,21 +39,27 @@ class ExampleScore:
     execution_picked: ExecutionVerdict
 
 
+_METRICS = {
+    "exact": "exact{}",
+    "execution": "execution{}",
+    "exact picked": "exact{}_executable",
+    "execution picked": "execution{}_executable",
+    "exact in beam": "exact{}_beam",
+}
+"""The shares of a `LevelScore`, with their names in result files; the level replaces the brackets."""
+
+
 @dataclass(frozen=True)
 class LevelScore:
-    """Percentages over the questions of one level; None if there are none."""
+    """The questions of one hardness level: percentages by the keys of `_METRICS`, None where there are none."""
 
     count: int
-    exact: float | None
-    execution: float | None
-    exact_picked: float | None
-    execution_picked: float | None
-    exact_in_beam: float | None
+    shares: Mapping[str, float | None]
 
 
 @dataclass(frozen=True)
 class RunScore:
-    """The levels of `Hardness`, then `all`; and the questions that execution accuracy leaves out."""
+    """The levels of `Hardness`, then `all`, and the questions that execution accuracy leaves out."""
 
     split: str
     levels: Mapping[str, LevelScore]
@@ -63,51 +68,31 @@ class RunScore:
 
     @property
     def metrics(self) -> dict[str, float]:
-        """Flat names, as in `<split>_exact_easy` and `<split>_execution_executable`; four digits."""
-        metrics: dict[str, float] = {}
-        for name, level in self.levels.items():
-            suffix = "" if name == ALL else f"_{name}"
-            values = {
-                f"{self.split}_exact{suffix}": level.exact,
-                f"{self.split}_execution{suffix}": level.execution,
-                f"{self.split}_exact{suffix}_executable": level.exact_picked,
-                f"{self.split}_execution{suffix}_executable": level.execution_picked,
-                f"{self.split}_exact{suffix}_beam": level.exact_in_beam,
-            }
-            metrics |= {key: round(value, 4) for key, value in values.items() if value is not None}
-        return metrics
+        """Flat names such as `<split>_exact_easy` and `<split>_execution_executable`; four digits."""
+        return {
+            f"{self.split}_{_METRICS[heading].format('' if name == ALL else f'_{name}')}": round(share, 4)
+            for name, level in self.levels.items()
+            for heading, share in level.shares.items()
+            if share is not None
+        }
 
 
-def score_run(
-    result: Path,
-    beams: Path,
-    dataset: Dataset,
-    split: str = "dev",
-    *,
-    variants: int = 3,
-    workers: int | None = None,
-    show_progress: bool = True,
-) -> RunScore:
+def score_run(result: Path, beams: Path, dataset: Dataset, split: str = "dev", *, variants: int = 3) -> RunScore:
     """Score the beams of a run, and add the metrics to its result file; everything else in it stays.
 
     Args:
         result: the run's result file, which is changed.
         beams: the run's queries, as `write_beams` writes them: one line for each example of the split, in its order.
         dataset: the folder that the run's data was prepared from.
-        split: what the run was evaluated on.
+        split: the split that the run was evaluated on.
         variants: databases with randomised content on which rows are compared too, as in `dtfixup sql evaluate`.
-        workers: processes that run queries; one for every core by default.
-        show_progress: show bars.
     """
     code, content = commit(), read_result(result, split)
     examples = dataset.split(split)
     queries = read_beams(beams, len(examples))
-    judged = judge_beams(examples, queries, dataset, show_progress=show_progress)
+    judged = judge_beams(examples, queries, dataset)
     require_same(content["metrics"], summarise(verdicts[0] for verdicts in judged), split, result, beams)
-    scores = run_beams(
-        examples, queries, judged, dataset, variants=variants, workers=workers, show_progress=show_progress
-    )
-    score = summarise_scores(scores, split)
+    score = summarise_scores(_run_beams(examples, queries, judged, dataset, variants), split)
     scored = {"commit": code, "variants": variants, "unjudged": len(score.unjudged)}
     write_json(result, {**content, "metrics": {**content["metrics"], **score.metrics}, "scoring": scored})
     return score
@@ -129,22 +114,21 @@ def read_beams(path: str | Path, count: int) -> list[list[str]]:
             "was evaluated on, not databases that were held out for tuning"
         )
     beams: list[list[str]] = []
-    first = 0
-    for number, line in enumerate(lines):
+    expected: int | None = None
+    for number, line in enumerate(lines, 1):
         try:
             row = json.loads(line)
             example, beam = int(row["example"]), [str(query) for query, _ in row["beam"]]
         except (ValueError, TypeError, KeyError):
             raise DataError(
-                f"{path}: line {number + 1} is not a beam; expected `example`, and `beam` with pairs of query and score"
+                f"{path}: line {number} is not a beam; expected `example`, and `beam` with pairs of query and score"
             ) from None
-        if number == 0:
-            first = example
-        if example != first + number:
+        if expected is not None and example != expected:
             raise DataError(
-                f"{path}: line {number + 1} is example {example}, expected {first + number}: the examples of a split "
-                "have consecutive numbers"
+                f"{path}: line {number} is example {example}, expected {expected}: the examples of a split have "
+                "consecutive numbers"
             )
+        expected = example + 1
         beams.append(beam)
     return beams
 
@@ -160,28 +144,27 @@ def judge_beams(
     ]
 
 
-def run_beams(
+def _run_beams(
     examples: Sequence[Example],
     beams: Sequence[Sequence[str]],
     judged: Sequence[Sequence[MatchVerdict]],
     dataset: Dataset,
-    *,
-    variants: int = 3,
-    workers: int | None = None,
-    show_progress: bool = True,
+    variants: int,
 ) -> list[ExampleScore]:
     """Pick the first query that runs from every beam; compare the likeliest and the picked one with the gold query."""
     pairs = list(zip(examples, beams, strict=True))
     picks = []
-    for example, beam in track(pairs, "picking queries that run", transient=True, disable=not show_progress):
+    for example, beam in track(pairs, "picking queries that run", transient=True):
         picked = first_that_runs(beam, dataset.database_file(example.database))
         picks.append(beam.index(picked) if beam else 0)
-    likeliest = [_pair(example, beam, 0) for example, beam in pairs]
+    likeliest = [Pair(example.database, example.query, beam[0] if beam else "") for example, beam in pairs]
     # The picked query is mostly the likeliest, which is run once.
-    other_picks = {position: _pair(*pairs[position], pick) for position, pick in enumerate(picks) if pick}
-    executed = evaluate_execution(
-        [*likeliest, *other_picks.values()], dataset, variants=variants, workers=workers, show_progress=show_progress
-    )
+    other_picks = {
+        position: replace(likeliest[position], predicted=beams[position][pick])
+        for position, pick in enumerate(picks)
+        if pick
+    }
+    executed = evaluate_execution([*likeliest, *other_picks.values()], dataset, variants=variants)
     picked_instead = dict(zip(other_picks, executed[len(likeliest) :], strict=True))
     return [
         ExampleScore(
@@ -199,30 +182,10 @@ def run_beams(
 def summarise_scores(scores: Sequence[ExampleScore], split: str) -> RunScore:
     """Shares by level; questions that could not be executed are left out of the shares of execution."""
     levels = {level.value: _level([score for score in scores if score.hardness is level]) for level in Hardness}
-    unjudged: dict[int, str] = {}
-    for verdicts in ([score.execution for score in scores], [score.execution_picked for score in scores]):
-        unjudged = dict(summarise_execution(verdicts).unjudged) | unjudged
+    picked = summarise_execution([score.execution_picked for score in scores])
+    likeliest = summarise_execution([score.execution for score in scores])
+    unjudged = dict(picked.unjudged) | dict(likeliest.unjudged)
     return RunScore(split, {**levels, ALL: _level(scores)}, tuple(sorted(unjudged.items())))
-
-
-def show_score(score: RunScore, console: Console) -> None:
-    """Print one table, and below it every question whose execution could not be judged."""
-    table = Table(title=f"{score.split}, %", title_justify="left")
-    table.add_column()
-    for heading in ("count", "exact", "execution", "exact picked", "execution picked"):
-        table.add_column(heading, justify="right")
-    for name, level in score.levels.items():
-        if name == ALL:
-            table.add_section()
-        shares = (level.exact, level.execution, level.exact_picked, level.execution_picked)
-        table.add_row(name, str(level.count), *("-" if share is None else f"{share:.1f}" for share in shares))
-    console.print(table)
-    for position, reason in score.unjudged:
-        console.print(f"question {position + 1} is not judged by execution: {reason}", markup=False)
-
-
-def _pair(example: Example, beam: Sequence[str], pick: int) -> Pair:
-    return Pair(example.database, example.query, beam[pick] if beam else "")
 
 
 def _level(scores: Sequence[ExampleScore]) -> LevelScore:
@@ -234,13 +197,32 @@ def _level(scores: Sequence[ExampleScore]) -> LevelScore:
         return 100 * summary.accuracy if summary.judged else None
 
     return LevelScore(
-        count=len(scores),
-        exact=share([score.exact for score in scores]),
-        execution=executed([score.execution for score in scores]),
-        exact_picked=share([score.exact_picked for score in scores]),
-        execution_picked=executed([score.execution_picked for score in scores]),
-        exact_in_beam=share([score.exact_in_beam for score in scores]),
+        len(scores),
+        {
+            "exact": share([score.exact for score in scores]),
+            "execution": executed([score.execution for score in scores]),
+            "exact picked": share([score.exact_picked for score in scores]),
+            "execution picked": executed([score.execution_picked for score in scores]),
+            "exact in beam": share([score.exact_in_beam for score in scores]),
+        },
     )
+
+
+def show_score(score: RunScore, console: Console) -> None:
+    """Print one table, and below it every question whose execution could not be judged."""
+    table = Table(title=f"{score.split}, %", title_justify="left")
+    table.add_column()
+    headings = [heading for heading in _METRICS if heading != "exact in beam"]
+    for heading in ("count", *headings):
+        table.add_column(heading, justify="right")
+    for name, level in score.levels.items():
+        if name == ALL:
+            table.add_section()
+        shares = [level.shares[heading] for heading in headings]
+        table.add_row(name, str(level.count), *("-" if share is None else f"{share:.1f}" for share in shares))
+    console.print(table)
+    for position, reason in score.unjudged:
+        console.print(f"question {position + 1} is not judged by execution: {reason}", markup=False)
 
 
 def read_result(path: Path, split: str) -> dict[str, Any]:

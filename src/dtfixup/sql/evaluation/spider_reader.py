@@ -1,6 +1,6 @@
 """SQL as Spider's official evaluation script reads it, failures included. Only evaluation uses this module.
 
-In: the text of a query and a `Schema`. Out: `Query`, or `SqlError` wherever the script would raise.
+In: the text of a query and a `Schema`. Out: `SpiderQuery`, or `SqlError` wherever the script would raise.
 The script reads a part of SQL and is lenient in odd places; what looks like a mistake here reproduces its verdicts:
 - a comma before a digit, `=`, `+`, `-` and `/` separate words only where white space stands around them;
 - aliases hold for the whole text and need AS; LEFT JOIN, commas in FROM and an alias of a subquery are unreadable;
@@ -52,6 +52,10 @@ class Expression:
     left: ColumnUse
     right: ColumnUse | None
 
+    @property
+    def uses(self) -> tuple[ColumnUse, ...]:
+        return (self.left, self.right) if self.right else (self.left,)
+
 
 @dataclass(frozen=True, slots=True)
 class SelectItem:
@@ -61,7 +65,7 @@ class SelectItem:
     expression: Expression
 
 
-Value: TypeAlias = "float | str | ColumnUse | Query | None"
+Value: TypeAlias = "float | str | ColumnUse | SpiderQuery | None"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +77,10 @@ class Condition:
     left: Expression
     low: Value
     high: Value
+
+    @property
+    def nested(self) -> "tuple[SpiderQuery, ...]":
+        return tuple(value for value in (self.low, self.high) if isinstance(value, SpiderQuery))
 
 
 Conditions = tuple[Condition | str, ...]
@@ -89,12 +97,12 @@ class Ordering:
 
 
 @dataclass(frozen=True, slots=True)
-class Query:
+class SpiderQuery:
     """A SELECT with all its clauses. An unreadable prediction is the query of the defaults."""
 
     distinct: bool = False
     select: tuple[SelectItem, ...] = ()
-    tables: "tuple[str | Query, ...]" = ()
+    tables: "tuple[str | SpiderQuery, ...]" = ()
     joins: Conditions = ()
     """The conditions of every ON."""
     where: Conditions = ()
@@ -103,7 +111,7 @@ class Query:
     order: Ordering | None = None
     limit: bool = False
     set_operation: str | None = None
-    other: "Query | None" = None
+    other: "SpiderQuery | None" = None
     """The right side of the set operation."""
 
 
@@ -138,7 +146,7 @@ def schema_names(schema: Schema) -> SchemaNames:
     return SchemaNames(columns, qualified, representative)
 
 
-def read_query(text: str, names: SchemaNames) -> Query:
+def read_query(text: str, names: SchemaNames) -> SpiderQuery:
     """Read a query, or raise `SqlError` where the official script would raise."""
     tokens = tokenize(text)
     aliases = _aliases(tokens, names)
@@ -192,7 +200,7 @@ class _Reader:
             found = repr(self.next()) if not self.ended else "the end"
             raise SqlError(f"expected {token!r} and found {found} at word {self.position + 1}")
 
-    def query(self) -> Query:
+    def query(self) -> SpiderQuery:
         self.depth += 1
         if self.depth > _MAX_DEPTH:
             raise SqlError(f"the query nests deeper than {_MAX_DEPTH}")
@@ -218,14 +226,14 @@ class _Reader:
         operation = self.take() if self.next() in _SET_OPERATIONS else None
         other = self.query() if operation else None
         self.depth -= 1
-        return Query(distinct, select, tables, joins, where, group, having, order, limit, operation, other)
+        return SpiderQuery(distinct, select, tables, joins, where, group, having, order, limit, operation, other)
 
     def skip_semicolons(self) -> None:
         while self.accept(";"):
             pass
 
-    def tables(self) -> tuple[tuple[str | Query, ...], Conditions, list[str]]:
-        tables: list[str | Query] = []
+    def tables(self) -> tuple[tuple[str | SpiderQuery, ...], Conditions, list[str]]:
+        tables: list[str | SpiderQuery] = []
         joins: Conditions = ()
         scope: list[str] = []
         while not self.ended:

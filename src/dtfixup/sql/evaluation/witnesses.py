@@ -1,22 +1,23 @@
-"""Which rows make a query return something. Variants of a database get such rows, so that the query is really tried.
+"""Which rows make a query return something. Variants of a database get such rows, so that they really test the query.
 
 In: the text of a gold query. Out: a `Witness`: slots for rows, conditions on single cells, and pairs of equal cells.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from dtfixup.errors import SqlError
 from dtfixup.sql.database.schema import Schema
-from dtfixup.sql.evaluation.spider_reader import NONE, STAR, ColumnUse, Condition, Query, read_query, schema_names
+from dtfixup.sql.evaluation.spider_reader import NONE, STAR, ColumnUse, Condition, SpiderQuery, read_query, schema_names
 
 LiteralValue = int | float | str
 
 
 @dataclass(frozen=True, slots=True)
 class WitnessCell:
-    """A column of the row in a slot. A slot is a table of FROM in one part of the query, numbered over the parts; two
-    occurrences of a table in one part share it."""
+    """A column of the row in a slot.
+
+    A slot is a table of FROM in one part of the query. Two occurrences of a table in one part share it.
+    """
 
     part: int
     column: int
@@ -33,7 +34,7 @@ class CellCondition:
 
 @dataclass(frozen=True, slots=True)
 class GroupSize:
-    """How many rows must share the value of a cell, from GROUP BY with HAVING count(*)."""
+    """The number of rows that must share the value of a cell, from GROUP BY with HAVING count(*)."""
 
     cell: WitnessCell
     size: int
@@ -51,8 +52,7 @@ class Witness:
 
 
 def witness_of(gold: str, schema: Schema) -> Witness:
-    """The rows that a query looks for. A query that the official script cannot read gives none; its variants are purely
-    random."""
+    """The rows that a query looks for; none for a query that the official script cannot read."""
     try:
         query = read_query(gold, schema_names(schema))
     except SqlError:
@@ -76,17 +76,18 @@ class _Collector:
         self.groups: list[GroupSize] = []
         self.slots: list[tuple[int, int]] = []
 
-    def collect(self, query: Query) -> int:
+    def collect(self, query: SpiderQuery) -> int:
         """Collect from a query and everything inside it; returns the number of its part."""
         part = self._parts
         self._parts += 1
         for table in query.tables:
-            if isinstance(table, Query):
+            if isinstance(table, SpiderQuery):
                 self.collect(table)
             else:
                 self.slots.append((part, self._schema.table_index[table]))
-        for condition in _conditions(query):
-            self._collect_condition(condition, part)
+        for condition in (*query.joins, *query.where, *query.having):
+            if isinstance(condition, Condition):
+                self._collect_condition(condition, part)
         grouped = self._column(query.group[0]) if query.group else None
         for having in query.having:
             if grouped is not None and isinstance(having, Condition) and having.left.left.aggregate == "count":
@@ -102,13 +103,13 @@ class _Collector:
     def _collect_condition(self, condition: Condition, part: int) -> None:
         left = condition.left.left
         values = [value for value in (condition.low, condition.high) if value is not None]
-        inner = [self.collect(value) for value in values if isinstance(value, Query)]
+        inner = [self.collect(nested) for nested in condition.nested]
         if condition.negated or condition.left.right is not None or left.aggregate == "count":
             return
         low = condition.low
         if isinstance(low, ColumnUse) and condition.operator == "=":
             self._pair(left, part, low, part)
-        elif isinstance(low, Query) and condition.operator in ("in", "=") and low.select:
+        elif isinstance(low, SpiderQuery) and condition.operator in ("in", "=") and low.select:
             self._pair(left, part, low.select[0].expression.left, inner[0])
         literals = tuple(_literal(value) for value in values if isinstance(value, float | str))
         column = self._column(left)
@@ -125,12 +126,6 @@ class _Collector:
             return None
         table, _, column = use.column.partition(".")
         return self._schema.column_index[self._schema.table_index[table], column]
-
-
-def _conditions(query: Query) -> Iterator[Condition]:
-    for part in (*query.joins, *query.where, *query.having):
-        if isinstance(part, Condition):
-            yield part
 
 
 def _literal(value: float | str) -> LiteralValue:

@@ -21,9 +21,9 @@ from dtfixup.sql.ask.parser import TextToSql
 from dtfixup.sql.database.location import Location
 from dtfixup.sql.database.schema import Schema
 from dtfixup.sql.evaluation.execution_accuracy import (
+    ExecutionOutcome,
     ExecutionSummary,
     ExecutionVerdict,
-    Outcome,
     execution_verdict,
     summarise_execution,
 )
@@ -48,12 +48,12 @@ class PairScore:
     @property
     def is_judged(self) -> bool:
         """Whether the pair's own query ran, so that there are rows to compare with."""
-        return self.execution.outcome is not Outcome.GOLD_FAILED
+        return self.execution.outcome is not ExecutionOutcome.GOLD_FAILED
 
     @property
     def right(self) -> bool:
         """Whether the rows are right, or, if the pair's own query returns none, whether the query is exact."""
-        return self.execution.outcome is Outcome.EQUAL and (self.execution.is_evident or self.exact)
+        return self.execution.outcome is ExecutionOutcome.EQUAL and (self.execution.is_evident or self.exact)
 
     def to_json(self) -> dict[str, Any]:
         content = {
@@ -84,7 +84,7 @@ class PairScores:
     @property
     def execution(self) -> float | None:
         """The same share by rows alone."""
-        return self._share([score.execution.outcome is Outcome.EQUAL for score in self.pairs])
+        return self._share([score.execution.outcome is ExecutionOutcome.EQUAL for score in self.pairs])
 
     def _share(self, is_right: Sequence[bool]) -> float | None:
         judged = sum(score.is_judged for score in self.pairs)
@@ -162,7 +162,7 @@ class PairJudge:
         patience = 2 * self._deadline + _SLACK
         for position, result in run_supervised(work, tasks, workers=min(2, os.cpu_count() or 1), deadline=patience):
             if isinstance(result, Lost):
-                result = ExecutionVerdict(Outcome.LOST, result.reason)
+                result = ExecutionVerdict(ExecutionOutcome.LOST, result.reason)
             self._verdicts[tasks[position]] = result
 
 

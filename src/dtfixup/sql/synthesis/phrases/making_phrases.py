@@ -28,7 +28,7 @@ from dtfixup.sql.linking.inputs import DatabaseInputs, describe_database, descri
 from dtfixup.sql.synthesis.phrases.constructs import WAYS
 from dtfixup.sql.synthesis.phrases.domain import Domain, read_domain
 from dtfixup.sql.synthesis.phrases.scene import Draft, Scene
-from dtfixup.sql.synthesis.templates.made_examples import draw, plain_question, share_of, write_made
+from dtfixup.sql.synthesis.templates.examples import draw, plain_question, share_of, write_made
 
 _SPARE = 1.8
 """How many more examples each database makes than its part, since some have too little to ask about."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from dtfixup.sql.language.words import is_english, lemma
 from dtfixup.sql.synthesis.phrases.lexicon import lexicon
-from dtfixup.sql.synthesis.templates.columns import inflected, is_plural, short_name, singular
+from dtfixup.sql.synthesis.templates.columns import inflect, is_plural, short_name, singular
 
 _SMALL = frozenset(["of", "in", "for", "per", "to", "by", "on", "at", "from", "with", "and", "or"])
 _ASKING = frozenset(
@@ -84,7 +84,7 @@ def noun_of(name: str) -> Noun:
         return Noun(one, many, lemma(head) if " " in known[1] else lemma(known[1]))
     before, after = words[:place], words[place + 1 :]
     one, many = (
-        _cased(" ".join([*before, inflected(head, is_plural=number), *after]), words) for number in (False, True)
+        _cased(" ".join([*before, inflect(head, is_plural=number), *after]), words) for number in (False, True)
     )
     return Noun(one, many, lemma(head))
 

@@ -1,6 +1,6 @@
-"""What columns and tables are like and how people say them, as templates and those who fill them see it.
+"""Traits of columns, and the names of columns and tables as questions write them.
 
-In: a database. Out: `Trait`s, by which a column may take another's place, and spoken names in singular and plural.
+In: a database. Out: `Trait`s, which decide whether a column can replace another, and names in singular and plural.
 """
 
 import re
@@ -14,18 +14,18 @@ from dtfixup.sql.linking.inputs import DatabaseInputs
 
 
 class Trait(StrEnum):
-    """What must not change when one column takes another's place."""
+    """What two columns must have in common for one to replace the other."""
 
     STAR = "star"
     PRIMARY = "primary"
     FOREIGN = "foreign"
     LABEL = "label"
-    """A number that tells things apart, such as an id: it is not added up."""
+    """A number that identifies things, such as an id: nobody adds it up."""
     NUMBER = "number"
     YEAR = "year"
     TEXT = "text"
     FIGURES = "figures"
-    """Numbers that are stored as text."""
+    """Numbers stored as text."""
     TIME = "time"
     BOOLEAN = "boolean"
     OTHERS = "others"
@@ -44,11 +44,10 @@ _KINDS = {
 
 
 def traits_of(column: int, database: DatabaseInputs) -> frozenset[Trait]:
-    """What a column is like."""
+    """The traits of a column: its kind, and whether it is a key."""
     schema = database.schema
-    own = schema.columns[column]
     traits = {_kind_of(column, database)}
-    if column in schema.primary_keys[own.table]:
+    if column in schema.primary_keys[schema.columns[column].table]:
         traits.add(Trait.PRIMARY)
     if any(column == source for source, _ in schema.foreign_pairs):
         traits.add(Trait.FOREIGN)
@@ -57,22 +56,27 @@ def traits_of(column: int, database: DatabaseInputs) -> frozenset[Trait]:
 
 def _kind_of(column: int, database: DatabaseInputs) -> Trait:
     kind = database.kinds[column]
-    held = None if database.content is None else database.content.columns[column]
+    stored = None if database.content is None else database.content.columns[column]
     if kind is ColumnKind.NUMBER:
-        values = held.values if held is not None else ()
+        values = stored.values if stored is not None else ()
         lemmas = name_lemmas(database.schema.columns[column].natural)
         if values and all(map(_YEAR.fullmatch, values)):
             return Trait.YEAR
         return Trait.LABEL if lemmas and lemmas[-1] in _LABELS else Trait.NUMBER
-    if kind is ColumnKind.TEXT and held is not None and held.looks is Looks.NUMBER:
+    if kind is ColumnKind.TEXT and stored is not None and stored.looks is Looks.NUMBER:
         return Trait.FIGURES
-    if kind in (ColumnKind.TEXT, ColumnKind.WORDS) and held is not None and held.looks is Looks.TIME:
+    if kind in (ColumnKind.TEXT, ColumnKind.WORDS) and stored is not None and stored.looks is Looks.TIME:
         return Trait.TIME
     return _KINDS[kind]
 
 
+def referred_tables(column: int, schema: Schema) -> list[int]:
+    """The tables that a foreign key refers to."""
+    return [schema.columns[target].table for source, target in schema.foreign_pairs if source == column]
+
+
 def short_lemmas(column: str, table: str) -> tuple[str, ...]:
-    """A column's name without the words at its beginning that are its table's; empty where nothing is cut or left.
+    """A column's name without the first words that its table's name has too; empty if none is cut, or all are.
 
     >>> short_lemmas("document type code", "document types"), short_lemmas("name", "documents")
     (('code',), ())
@@ -86,13 +90,13 @@ def short_lemmas(column: str, table: str) -> tuple[str, ...]:
 
 
 def bare_lemmas(column: int, schema: Schema) -> tuple[str, ...]:
-    """A column's name without the words at its beginning that are its table's, by which columns are the same."""
+    """The short name of a column if it has one, else its whole name; columns with equal ones mean the same."""
     own = schema.columns[column]
     return short_lemmas(own.natural, schema.tables[own.table].natural) or name_lemmas(own.natural)
 
 
 def title_of(table: int, schema: Schema) -> int | None:
-    """The column that the rows of a table are called by: its only `name` or `title`."""
+    """The column with the names of a table's rows: its only `name` or `title`."""
     names = [
         column for column in schema.columns_of[table][1:] if bare_lemmas(column, schema) in (("name",), ("title",))
     ]
@@ -100,12 +104,12 @@ def title_of(table: int, schema: Schema) -> int | None:
 
 
 def short_name(column: str, table: str) -> str:
-    """The words of `short_lemmas` as the name writes them."""
+    """`short_lemmas` as the words of the name, not their lemmas."""
     return " ".join(column.split()[-len(short) :]) if (short := short_lemmas(column, table)) else ""
 
 
 def is_plain_name(name: str) -> bool:
-    """Whether a name is a few English words, so that a question can say it."""
+    """Whether a name is a few English words, so that a question can contain it."""
     words = name.split()
     if not words or words[-1].lower() in _SMALL or (len(words) == 1 and words[0].lower().endswith("ed")):
         return False  # `organized by` and `opened` are no nouns
@@ -159,14 +163,14 @@ def singular(word: str) -> str:
     return _IRREGULAR_BACK.get(word) or (lemma(word) if is_plural(word) else word)
 
 
-def inflected(name: str, *, is_plural: bool, is_measure: bool = False) -> str:
-    """A name in the number asked for: its head changes, which stands before `of`; a measure stays `total points`.
+def inflect(name: str, *, is_plural: bool, is_measure: bool = False) -> str:
+    """Put the head of a name, which is before `of`, in the plural or the singular; a measure stays `total points`.
 
-    >>> inflected("date of birth", is_plural=True), inflected("students", is_plural=False)
+    >>> inflect("date of birth", is_plural=True), inflect("students", is_plural=False)
     ('dates of birth', 'student')
     """
     words = name.lower().split()
-    head = next((place for place, word in enumerate(words) if place and word in _AFTER_HEAD), len(words)) - 1
+    head = next((index for index, word in enumerate(words) if index and word in _AFTER_HEAD), len(words)) - 1
     if is_plural:
         words[head] = plural(words[head])
     elif not is_measure:

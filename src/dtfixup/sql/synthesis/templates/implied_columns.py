@@ -1,52 +1,42 @@
-"""Templates of questions that imply a column and do not name it: `How old is the youngest dog?` asks for an age.
+"""Templates of questions that imply a column without naming it: `How old is the youngest dog?` asks for an age.
 
-In: a question and its query over one database. Out: a `Template` whose words stay as they are around the implied
-column, whose place only a column of the same name can take. Words that nobody uses so of another database are found
-when the templates of all databases are there: `evoked` leaves out what holds them.
+In: a question and its query over one database. Out: a `Template` that keeps the words that imply the column; only a
+column of the same name can replace it. Once the templates of all databases are there, `select_evoking` drops those
+whose words imply the column in their own database only.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from dtfixup.sql.database.dataset import Example
-from dtfixup.sql.grammar.reader import SqlReader
 from dtfixup.sql.grammar.tree import Literal, Node
 from dtfixup.sql.language.world import world
-from dtfixup.sql.linking.inputs import DatabaseInputs
 from dtfixup.sql.linking.links import Item, MatchKind, link
 from dtfixup.sql.linking.value_links import STRONG
 from dtfixup.sql.synthesis.templates.columns import bare_lemmas
-from dtfixup.sql.synthesis.templates.making import Making, Unusable, made_by
-from dtfixup.sql.synthesis.templates.template import ColumnNeed, Form, Part, Template, ValueNeed, literals_in
+from dtfixup.sql.synthesis.templates.maker import TemplateMaker
+from dtfixup.sql.synthesis.templates.template import ColumnNeed, Form, SlotKind, Template, ValueNeed, literals_in
 from dtfixup.sql.synthesis.templates.wording import CALLS, DEGREES, NAMING, Span, UnusableError
 
 _NAMES = (("name",), ("title",))
 _MOST_IMPLIED = 2
 _MOST_KEPT = 2
-"""Words that may stay; the more there are, the more they tell of the source's world."""
+"""Words that may stay; the more there are, the more they belong to the source's database."""
 _FEWEST_HOLDING = 2
 """Databases that must have a column of an implied one's name."""
 _FEWEST_SAYING = 4
-"""Databases that must say a word of columns of one name, so that it can be said of all of them."""
+"""Databases that must use a word for columns of one name, so that it can be used for all of them."""
 
 
-def make_implying_template(
-    example: Example, source: int, database: DatabaseInputs, reader: SqlReader
-) -> Template | Unusable:
-    """The template of one example that implies a column, `source` being its index."""
-    return made_by(_ImplyingMaking, example, source, database, reader)
-
-
-def evoked(
+def select_evoking(
     templates: Sequence[Sequence[Template]], names: Iterable[frozenset[tuple[str, ...]]], things: frozenset[str]
 ) -> list[Template]:
-    """The templates whose implied columns other databases have, and whose words that stay are said of such columns.
+    """The templates whose implied columns other databases have too, and whose words imply such columns there.
 
-    `templates` and `names`, those of columns, are given per database; `things` are the lemmas of all tables.
+    `templates` and the `names` of columns are given per database; `things` are the lemmas of all tables.
     """
     spread = Counter(name for part in names for name in part)
-    said = Counter(
+    uses = Counter(
         pair
         for part in templates
         for pair in {
@@ -55,9 +45,9 @@ def evoked(
     )
 
     def evokes(word: str, name: tuple[str, ...]) -> bool:
-        is_usual = word not in things and said[word, _alike(name)] >= _FEWEST_SAYING
+        is_usual = word not in things and uses[word, _alike(name)] >= _FEWEST_SAYING
         if name[-1] in ("name", "title"):
-            is_usual = is_usual and word in NAMING  # anything is said of what has a name
+            is_usual = is_usual and word in NAMING  # any word can come with something that has a name
         return is_usual or is_part(word, name)
 
     return [
@@ -66,7 +56,7 @@ def evoked(
         for template in part
         if all(spread[name] >= _FEWEST_HOLDING for name in template.implied_names)
         and all(any(evokes(word, name) for name in template.implied_names) for word in template.kept)
-        and all(any(evokes(word, name) for word in template.kept) for name in template.unsaid_names)
+        and all(any(evokes(word, name) for word in template.kept) for name in template.valueless_names)
     ]
 
 
@@ -74,17 +64,17 @@ _PLACES = frozenset(["city", "country", "county", "state", "location", "town", "
 
 
 def _alike(name: tuple[str, ...]) -> tuple[str, ...]:
-    """A name by which columns of which the same is said are one: places."""
+    """One name for columns that the same words imply, such as places."""
     return ("place",) if not _PLACES.isdisjoint(name) else name
 
 
 def is_part(word: str, name: tuple[str, ...]) -> bool:
-    """Whether a word is one of a name, or asks for what the name measures."""
+    """Whether a word belongs to a name, or asks for what the name measures."""
     return word in name or not set(name).isdisjoint(world().asked.get(word, ()))
 
 
-class _ImplyingMaking(Making):
-    """An example whose words stay as they are where they imply a column."""
+class ImplyingMaker(TemplateMaker):
+    """Makes a template that keeps the words that imply a column."""
 
     implied: tuple[int, ...] = ()
 
@@ -94,25 +84,25 @@ class _ImplyingMaking(Making):
         if column in self.implied:
             shares_name = self.columns_called(name) > 1
             return replace(need, stands_for_row=False, same_name=name, shares_name=shares_name)
-        # `first and last names`: what is left of `first name` hangs on the name beside it
+        # `first and last names`: `first` needs the name beside it
         heads = [bare_lemmas(other, self.schema)[-1] for other in self.implied]
         is_shared = need.is_named and len(name) > 1 and name[-1] in heads
         return replace(need, same_name=name) if is_shared else need
 
-    def place_calls(self) -> None:
-        """`named` stays: it implies a name."""
+    def replace_calls(self) -> None:
+        """Keep `named`: it implies a name."""
 
-    def place_silent(self) -> None:
-        """`from France` stays: it implies a country."""
+    def name_compared_columns(self) -> None:
+        """Keep `from France`: it implies a country."""
 
-    def say_value(self, literal: Literal, parent: Node, column: int | None) -> tuple[Span | None, Form]:
+    def find_value(self, literal: Literal, parent: Node, column: int | None) -> tuple[Span | None, Form]:
         is_name = column is not None and bare_lemmas(column, self.schema) in _NAMES
         if column is not None and is_name and parent.rule == "NotEqual" and not self.mentions(column):
-            raise UnusableError("all but one name")  # `not part of Rex` is said of few things
-        return super().say_value(literal, parent, column)
+            raise UnusableError("all but one name")  # `not part of Rex` fits few things
+        return super().find_value(literal, parent, column)
 
     def leave_value(self, column: int, form: Form) -> tuple[None, Form]:
-        """`female` stays, and 'F' with it."""
+        """Keep `female`, and the value 'F' with it."""
         if form is not Form.WHOLE or self.mentions(column) or self.is_key(column):
             return super().leave_value(column, form)
         return None, Form.CONSTANT
@@ -128,18 +118,18 @@ class _ImplyingMaking(Making):
         self.implied = tuple(silent)
 
     def columns_called(self, name: tuple[str, ...]) -> int:
-        """How many columns of the tables asked for have a name."""
+        """The number of columns in the query's tables that have a name."""
         columns = [column for table in self.tables for column in self.schema.columns_of[table][1:]]
         return sum(bare_lemmas(column, self.schema) == name for column in columns)
 
     def follows_table(self, column: int) -> bool:
-        """Whether each value of a column stands right after its table: `the dog Rex`, `the dog named Rex`."""
+        """Whether each value of a column comes right after its table: `the dog Rex`, `the dog named Rex`."""
         words = self.wording.words
         ends = {end for _, end in self.table_spans(self.schema.columns[column].table)}
         starts = [
             span[0]
             for span, slot in self.wording.slots.items()
-            if slot.part is Part.VALUE and self.compared[slot.index] == column
+            if slot.kind is SlotKind.VALUE and self.compared[slot.index] == column
         ]
 
         def follows(position: int) -> bool:
@@ -150,9 +140,9 @@ class _ImplyingMaking(Making):
         return bool(starts) and all(map(follows, starts))
 
     def may_precede(self, value: Span, name: Span) -> bool:
-        """`French artists`: other artists of a nationality are spoken of in the same way."""
+        """Allow `French artists`: any nationality can be put so."""
         is_implied = self.compared[self.wording.slots[value].index] in self.implied
-        return is_implied and self.wording.slots[name].part is Part.TABLE
+        return is_implied and self.wording.slots[name].kind is SlotKind.TABLE
 
     def leave_words(self, foreign: Sequence[int]) -> None:
         words = self.wording.words
@@ -170,7 +160,7 @@ class _ImplyingMaking(Making):
                 raise UnusableError(f"word of another name: {text}")
             values = [value for value in links.values if value.start <= position < value.end]
             if any(value.column in self.implied and value.value in literals for value in values):
-                self.saying.append(position)
+                self.paraphrases.append(position)
             elif any(value.strength >= STRONG for value in values):
                 raise UnusableError(f"a value left: {text}")
             else:
@@ -178,20 +168,20 @@ class _ImplyingMaking(Making):
         self.kept = tuple(kept)
 
     def check_rest(self, values: Sequence[ValueNeed]) -> None:
-        self.saying: list[int] = []  # words that say a value in other words
+        self.paraphrases: list[int] = []  # words that express a value without containing it
         super().check_rest(values)
-        if not self.saying and any(value.form is Form.CONSTANT and value.column is not None for value in values):
-            raise UnusableError("value not said")
+        if not self.paraphrases and any(value.form is Form.CONSTANT and value.column is not None for value in values):
+            raise UnusableError("value not in the question")
         slots = list(self.wording.all_slots())
-        if all(slot.part is Part.VALUE and values[slot.index].form is Form.COUNT for slot in slots):
+        if all(slot.kind is SlotKind.VALUE and values[slot.index].form is Form.COUNT for slot in slots):
             raise UnusableError("nothing that changes")
-        named = {self.tables[slot.index] for slot in slots if slot.part is Part.TABLE}
+        named = {self.tables[slot.index] for slot in slots if slot.kind is SlotKind.TABLE}
         names = [bare_lemmas(column, self.schema) for column in self.implied]
         if len(self.tables) > 1 and not named.issuperset(self.schema.columns[column].table for column in self.implied):
             raise UnusableError("implied column of a table that is not named")
         own = [word for word in self.kept if not any(is_part(word, name) for name in names)]
         if len(own) > _MOST_KEPT or (own and not named):
-            raise UnusableError("words left")  # without a table, they would be said of a column
+            raise UnusableError("words left")  # without a table, they would describe a column
         if not self.kept and not set(self.implied) <= set(self.compared):
             self.kept = tuple(word.lemma for word in self.wording.words if word.text.lower() in DEGREES)
             if not self.kept:

@@ -1,8 +1,8 @@
-"""What a question and its query are without their database: words, slots and needs.
+"""A question and its query without their database.
 
-`templates/making.py` makes `Template`s of examples, `templates/filling.py` makes examples of them. A template's
-question is words that any database is asked with and slots for tables, columns and values; its tree's leaves are
-numbers of the columns that fill it; and it says how its tables hang together.
+`maker.py` makes `Template`s of examples, `filler.py` makes examples of them. A template has a question, made of words
+that fit any database and of slots for tables, columns and values; a tree whose leaves are numbers of the template's
+columns; and the foreign keys between its tables.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,8 +19,8 @@ SELECTS = frozenset(["Plain", "Grouped", "Member", "GroupedMember", "UnionRows",
 """Rules that have a FROM clause of their own."""
 
 
-class Part(StrEnum):
-    """What a slot of a question stands for."""
+class SlotKind(StrEnum):
+    """What fills a slot of a question."""
 
     TABLE = "table"
     COLUMN = "column"
@@ -28,42 +28,42 @@ class Part(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Slot:
+class TemplateSlot:
     """A place in a question; `index` is into the template's tables, columns or values."""
 
-    part: Part
+    kind: SlotKind
     index: int
     is_plural: bool = False
     is_whole: bool = True
-    """Of a column: whether it is named with the words that it shares with its table."""
+    """Of a column: whether its name includes the words that it shares with its table."""
     begins_sentence: bool = False
     is_spelled: bool = False
-    """Of a number: whether a word says it."""
+    """Of a number: whether it is written as a word."""
     lead: str = ""
-    """What is said before it that the source's words included."""
+    """Words before it that the source did without."""
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnNeed:
-    """A column of a template, and what a column that takes its place must be like."""
+    """A column of a template, and what a column must be like to replace it."""
 
     table: int
     traits: frozenset[Trait]
     refers: int | None
-    """The table of the template that it is a foreign key to."""
+    """The table of the template that it refers to as a foreign key."""
     is_named: bool
     shares_name: bool
-    """Whether another table of the template has a column of this name, so that the words around it must tell."""
+    """Whether another table of the template has a column of this name, so that other words must name the table."""
     groups_rows: bool
-    """Whether rows are grouped by it, so that its values should come more than once."""
+    """Whether rows are grouped by it, so that its values should repeat."""
     stands_for_row: bool = False
-    """Whether it is not named because it is what rows are called by: who asks for a singer asks for a name."""
+    """Whether it is not named because it holds the names of rows: who asks for a singer asks for a name."""
     same_name: tuple[str, ...] = ()
-    """Of a column that the words imply, or that they name and say more of: the name that another must have as well."""
+    """Of an implied column, or one whose name another column shares in part: the name that a replacement must have."""
 
     @property
     def is_implied(self) -> bool:
-        """Whether the words mean it and do not name it."""
+        """Whether the words mean it without naming it."""
         return bool(self.same_name) and not self.is_named
 
     @property
@@ -82,10 +82,9 @@ class Form(StrEnum):
     COUNT = "count"
     """A small number that is compared with no column."""
     CONSTANT = "constant"
-    """It stays as it is; where it is compared with a column, that column must hold it."""
+    """It stays as it is; a column that it is compared with must hold it."""
 
 
-# How rules of conditions compare.
 PATTERNS = {"Contains": Form.CONTAINS, "StartsWith": Form.BEGINS, "EndsWith": Form.ENDS}
 BOUNDS = frozenset(["Less", "LessEqual", "Greater", "GreaterEqual", "Between"])
 COMPARISONS = BOUNDS | {"Equal", "NotEqual", "Like", "NotLike", "OneOf", "NoneOf"}
@@ -93,13 +92,13 @@ COMPARISONS = BOUNDS | {"Equal", "NotEqual", "Like", "NotLike", "OneOf", "NoneOf
 
 @dataclass(frozen=True, slots=True)
 class ValueNeed:
-    """A value of a template, with the one that the source had; `column` is an index into the template's columns."""
+    """A value of a template, with the source's literal; `column` is an index into the template's columns."""
 
     literal: Literal
     form: Form
     column: int | None
     ceiling_of: int | None = None
-    """The value that is the lower end of the range of which this is the upper end."""
+    """Of the upper end of a range: the value that is its lower end."""
 
 
 Link: TypeAlias = tuple[int, int]
@@ -114,7 +113,7 @@ class Template:
     """A question and its query without their database."""
 
     source: int
-    question: tuple[str | Slot, ...]
+    question: tuple[str | TemplateSlot, ...]
     tree: Node
     named_tables: tuple[bool, ...]
     links: tuple[Link, ...]
@@ -122,12 +121,7 @@ class Template:
     values: tuple[ValueNeed, ...]
     joins: tuple[JoinShape, ...]
     kept: tuple[str, ...] = ()
-    """The lemmas of the words that stay and are not those of any question: `old` in `How old is the dog?`"""
-
-    @property
-    def is_implying(self) -> bool:
-        """Whether a column is meant that is not named."""
-        return any(need.is_implied for need in self.columns)
+    """Lemmas of words that stay although they are not plain: `old` in `How old is the dog?`"""
 
     @property
     def implied_names(self) -> tuple[tuple[str, ...], ...]:
@@ -135,8 +129,8 @@ class Template:
         return tuple(need.same_name for need in self.columns if need.is_implied)
 
     @property
-    def unsaid_names(self) -> tuple[tuple[str, ...], ...]:
-        """Those of which no value is said either."""
+    def valueless_names(self) -> tuple[tuple[str, ...], ...]:
+        """The implied names without a value in the question."""
         compared = {value.column for value in self.values}
         return tuple(
             need.same_name for index, need in enumerate(self.columns) if need.is_implied and index not in compared
@@ -166,7 +160,7 @@ def join_shapes(tree: Node, schema: Schema, joiner: Joiner) -> tuple[tuple[Join,
 
 
 def shape_of(joins: Sequence[Join], schema: Schema, number: dict[int, int]) -> JoinShape:
-    """A FROM clause by the numbers that a template gives its tables."""
+    """A FROM clause with the template's numbers of tables."""
 
     def end(column: int, which: int) -> tuple[int, int]:
         return number[schema.columns[column].table], which
@@ -182,7 +176,7 @@ def shape_of(joins: Sequence[Join], schema: Schema, number: dict[int, int]) -> J
 
 
 def replace_leaves(node: Node, columns: dict[int, int], values: Iterator[Literal]) -> Node:
-    """The tree with every column replaced by `columns` and every literal by the next of `values`."""
+    """Replace every column of a tree by `columns` and every literal by the next of `values`."""
 
     def replaced(child: Child) -> Child:
         match child:
@@ -208,12 +202,12 @@ def columns_in(tree: Node) -> Iterator[int]:
 
 
 def literals_in(tree: Node) -> Iterator[Literal]:
-    """The literals in the order in which `replace_leaves` meets them."""
-    return (literal for literal, _, _ in uses_in(tree))
+    """The literals in the order of `replace_leaves`."""
+    return (literal for literal, _, _ in literal_uses(tree))
 
 
-def uses_in(node: Node, around: Node | None = None) -> Iterator[tuple[Literal, Node, int | None]]:
-    """Every literal, the rule that says how it is compared, and the column that it is compared with."""
+def literal_uses(node: Node, around: Node | None = None) -> Iterator[tuple[Literal, Node, int | None]]:
+    """Every literal, the node that compares it, and the column that it is compared with."""
     if node.rule in COMPARISONS:
         around = node
     elif node.rule in SELECTS or node.rule in ("Sorted", "First", "Limit"):
@@ -226,25 +220,25 @@ def uses_in(node: Node, around: Node | None = None) -> Iterator[tuple[Literal, N
             parent = node if node.rule in (*PATTERNS, "Matches") or around is None else around
             yield child, parent, column if isinstance(column, int) else None
         elif isinstance(child, Node):
-            yield from uses_in(child, around)
+            yield from literal_uses(child, around)
 
 
-def grouping_in(tree: Node) -> Iterator[int]:
+def grouping_columns(tree: Node) -> Iterator[int]:
     """The columns that rows are grouped by, or that two sides of an intersection have in common."""
     for node in nodes(tree):
         if node.rule in GROUPINGS and isinstance(node.children[0], int):
             yield node.children[0]
         elif node.rule == "Intersect":
-            yield from shown_in(node)
+            yield from shown_columns(node)
 
 
-def shown_in(tree: Node) -> Iterator[int]:
+def shown_columns(tree: Node) -> Iterator[int]:
     """The columns that the answer shows: those selected by the outermost, first query."""
     if tree.rule in ("Union", "Intersect", "Except"):
         pair = tree.children[0]
         first = pair.children[0] if isinstance(pair, Node) else None
         if isinstance(first, Node):
-            yield from shown_in(first)
+            yield from shown_columns(first)
     elif tree.rule in SELECTS and isinstance(tree.children[0], Node):
         yield from (
             child

@@ -1,6 +1,6 @@
-"""Values for templates: of those that a column holds, one that a question can say.
+"""Values for templates: a stored value that a question can contain.
 
-In: what a template needs and the values of a column. Out: a literal. Bounds are rounded as people round them, and
+In: the need of a template and the values of a column. Out: a literal. Bounds are rounded as people round them, and
 patterns are as long as the source's.
 """
 
@@ -18,15 +18,15 @@ _VALUE = re.compile(r"[^\W_][\w .,:/&-]{0,38}[\w.]|[^\W_]")
 _MOST_WORDS = 5
 
 
-def choose_value(need: ValueNeed, held: Sequence[str], chance: random.Random) -> Literal | None:
-    """A literal for a need; `held` are the values of the column that it is compared with, if there is one."""
+def choose_value(need: ValueNeed, stored: Sequence[str], chance: random.Random) -> Literal | None:
+    """A literal for a need, if there is one; `stored` are the values of the column that it is compared with."""
     if need.form is Form.CONSTANT:
-        return need.literal if need.column is None or need.literal.text in held else None
+        return need.literal if need.column is None or need.literal.text in stored else None
     if need.form is Form.COUNT:
         return Literal(str(chance.randint(2, 10)), need.literal.kind)
     if need.literal.kind is ValueKind.NUMBER:
-        return _choose_number(need, held, chance)
-    fitting = [value for value in held if _VALUE.fullmatch(value) and len(value.split()) <= _MOST_WORDS]
+        return _choose_number(need, stored, chance)
+    fitting = [value for value in stored if _VALUE.fullmatch(value) and len(value.split()) <= _MOST_WORDS]
     if need.form in (Form.WHOLE, Form.BOUND):
         if plain_number(need.literal.text) is None:
             fitting = [value for value in fitting if plain_number(value) is None]
@@ -35,14 +35,14 @@ def choose_value(need: ValueNeed, held: Sequence[str], chance: random.Random) ->
     return Literal(text, need.literal.kind) if text else None
 
 
-def _choose_number(need: ValueNeed, held: Sequence[str], chance: random.Random) -> Literal | None:
-    numbers = [number for value in held if (number := plain_number(value)) is not None and len(number) <= 12]
+def _choose_number(need: ValueNeed, stored: Sequence[str], chance: random.Random) -> Literal | None:
+    numbers = [number for value in stored if (number := plain_number(value)) is not None and len(number) <= 12]
     if not numbers:
         return None
     text = chance.choice(numbers)
     if need.form is Form.BOUND and "." not in need.literal.text:
-        figures = sorted(map(float, numbers))
-        low, high = figures[len(figures) // 10], figures[-1 - len(figures) // 10]
+        ordered = sorted(map(float, numbers))
+        low, high = ordered[len(ordered) // 10], ordered[-1 - len(ordered) // 10]
         is_years = low >= 1500 and high < 2100
         size = abs(float(text))
         if not is_years and high - low > 20 and size >= 20:

@@ -1,13 +1,12 @@
-"""Questions with their queries become templates: what they name of a database becomes slots.
+"""Questions with their queries become templates: the names and values of their database become slots.
 
-In: a question and its query over one database. Out: a `Template`, which says nothing of that database any more. Most
-questions give none: a column that is not named, or a word of the source's own world, would leave a question that asks
-something else than its query.
+In: a question and its query over one database. Out: a `Template`, which contains nothing of that database. Most
+questions give none: with a column that is not named, or a word that only this database uses, the new question would not
+ask for what its query gives.
 """
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from dtfixup.errors import SqlError
 from dtfixup.sql.database.dataset import Example
@@ -17,31 +16,30 @@ from dtfixup.sql.grammar.tree import Literal, Node, nodes
 from dtfixup.sql.language.quantities import numbers_in
 from dtfixup.sql.language.words import begins_sentence, name_lemmas
 from dtfixup.sql.linking.inputs import DatabaseInputs
-from dtfixup.sql.synthesis.templates.columns import Trait, is_plural, short_lemmas, title_of, traits_of
+from dtfixup.sql.synthesis.templates.columns import Trait, is_plural, referred_tables, short_lemmas, title_of, traits_of
 from dtfixup.sql.synthesis.templates.template import (
     BOUNDS,
     PATTERNS,
     ColumnNeed,
     Form,
     Link,
-    Part,
-    Slot,
+    SlotKind,
     Template,
+    TemplateSlot,
     ValueNeed,
     columns_in,
-    grouping_in,
+    grouping_columns,
     join_shapes,
+    literal_uses,
     literals_in,
     replace_leaves,
     shape_of,
-    shown_in,
-    uses_in,
+    shown_columns,
 )
 from dtfixup.sql.synthesis.templates.wording import (
     CALLS,
     KINDS_OF_ANSWERS,
     NUMBER_WORDS,
-    PASSED_OVER,
     PATTERN_WORDS,
     PLAIN_WORDS,
     PREPOSITIONS,
@@ -49,36 +47,27 @@ from dtfixup.sql.synthesis.templates.wording import (
     Span,
     UnusableError,
     Wording,
-    spans_saying,
+    value_spans,
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Unusable:
-    """Why an example gives no template."""
-
-    reason: str
-
-
-def make_template(example: Example, source: int, database: DatabaseInputs, reader: SqlReader) -> Template | Unusable:
-    """The template of one example, `source` being its index."""
-    return made_by(Making, example, source, database, reader)
-
-
-def made_by(
-    making: type["Making"], example: Example, source: int, database: DatabaseInputs, reader: SqlReader
-) -> Template | Unusable:
-    """The template that one way of making gives."""
+def make_template(
+    example: Example,
+    source: int,
+    database: DatabaseInputs,
+    reader: SqlReader,
+    maker: type["TemplateMaker"] | None = None,
+) -> Template:
+    """Make the template of one example, or raise `UnusableError`; `source` is the example's index."""
     try:
-        return making(example, source, database, reader.joiner, reader.read(example.query)).template()
+        tree = reader.read(example.query)
+        return (maker or TemplateMaker)(example, source, database, reader.joiner, tree).template()
     except SqlError:
-        return Unusable("query outside the grammar")
-    except UnusableError as error:
-        return Unusable(str(error))
+        raise UnusableError("query outside the grammar") from None
 
 
-class Making:
-    """One example on its way to a template."""
+class TemplateMaker:
+    """Makes the template of one example."""
 
     def __init__(self, example: Example, source: int, database: DatabaseInputs, joiner: Joiner, tree: Node) -> None:
         self.source = source
@@ -97,7 +86,7 @@ class Making:
         links = self.links(number)
         self.check_measures()
         values = self.place_values()
-        self.place_calls()
+        self.replace_calls()
         self.place_columns()
         named_tables = self.place_tables(links)
         self.check_rest(values)
@@ -116,7 +105,7 @@ class Making:
 
     def links(self, number: dict[int, int]) -> tuple[Link, ...]:
         """The foreign keys that the query joins over."""
-        found: dict[Link, None] = {}
+        links: dict[Link, None] = {}
         declared = set(self.schema.foreign_pairs)
         for clause in self.joins:
             if len(clause) > 1 and not all(join.conditions for join in clause[1:]):
@@ -127,48 +116,46 @@ class Making:
                         pair = (left, right) if (left, right) in declared else (right, left)
                         if pair not in declared:
                             raise UnusableError("join without a foreign key")
-                        ends = [number[self.schema.columns[column].table] for column in pair]
-                        found[ends[0], ends[1]] = None
-        return tuple(found)
+                        child, parent = (number[self.schema.columns[column].table] for column in pair)
+                        links[child, parent] = None
+        return tuple(links)
 
     def check_measures(self) -> None:
-        """Text that is added up holds numbers here, but other texts do not."""
+        """Refuse sums of texts: these texts are numbers, but those of another column may not be."""
         for node in nodes(self.tree):
             column = node.children[0] if node.rule in ("Sum", "Avg") else None
             if isinstance(column, int) and Trait.TEXT in traits_of(column, self.database):
                 raise UnusableError("a sum of texts")
 
     def need(self, column: int, number: dict[int, int]) -> ColumnNeed:
-        schema = self.schema
-        own = schema.columns[column]
-        named = self.named_columns()
-        others = [
-            other
-            for table in self.tables
-            if table != own.table
-            for other in schema.columns_of[table][1:]
-            if schema.columns[other].natural.lower() == own.natural.lower()
-        ]
+        own = self.schema.columns[column]
+        is_named = column in self.named_columns()
         return ColumnNeed(
-            number[own.table],
-            traits_of(column, self.database),
-            next((number[table] for table in self.referred_by(column) if table in number), None),
-            column in named,
-            bool(others),
-            column in set(grouping_in(self.tree)),
-            column not in named and title_of(own.table, schema) == column,
+            table=number[own.table],
+            traits=traits_of(column, self.database),
+            refers=next((number[table] for table in referred_tables(column, self.schema) if table in number), None),
+            is_named=is_named,
+            shares_name=any(
+                self.schema.columns[other].natural.lower() == own.natural.lower()
+                for table in self.tables
+                if table != own.table
+                for other in self.schema.columns_of[table][1:]
+            ),
+            groups_rows=column in grouping_columns(self.tree),
+            stands_for_row=not is_named and title_of(own.table, self.schema) == column,
         )
 
-    def tells_table(self, column: int) -> bool:
+    def names_table(self, column: int) -> bool:
+        """Whether the name of a column begins with words of its table's name."""
         own = self.schema.columns[column]
         return bool(short_lemmas(own.natural, self.schema.tables[own.table].natural))
 
     # Spans
 
-    def slot(self, span: Span, part: Part, index: int, *, is_whole: bool = True) -> Slot:
+    def slot(self, span: Span, part: SlotKind, index: int, *, is_whole: bool = True) -> TemplateSlot:
         last = self.wording.words[span[1] - 1]
         is_first = begins_sentence(self.wording.words, span[0])
-        return Slot(part, index, is_plural(last.text), is_whole, is_first, last.text.lower() in NUMBER_WORDS)
+        return TemplateSlot(part, index, is_plural(last.text), is_whole, is_first, last.text.lower() in NUMBER_WORDS)
 
     def table_spans(self, table: int) -> list[Span]:
         return self.wording.spans_of(name_lemmas(self.schema.tables[table].natural))
@@ -177,40 +164,40 @@ class Making:
 
     def place_values(self) -> list[ValueNeed]:
         values: list[ValueNeed] = []
-        for index, (literal, parent, column) in enumerate(uses_in(self.tree)):
+        for index, (literal, parent, column) in enumerate(literal_uses(self.tree)):
             if any(value.literal.text == literal.text for value in values):
                 raise UnusableError("one value twice")
             self.compared.append(column)
-            span, form = self.say_value(literal, parent, column)
+            span, form = self.find_value(literal, parent, column)
             if span is not None:
-                self.wording.take(span, self.slot(span, Part.VALUE, index))
+                self.wording.take(span, self.slot(span, SlotKind.VALUE, index))
             place = None if column is None else self.columns.index(column)
             is_ceiling = parent.rule == "Between" and parent.children[2] == Node("Value", (literal,))
             is_ceiling = is_ceiling and index > 0 and values[-1].column == place
             values.append(ValueNeed(literal, form, place, index - 1 if is_ceiling else None))
         return values
 
-    def say_value(self, literal: Literal, parent: Node, column: int | None) -> tuple[Span | None, Form]:
+    def find_value(self, literal: Literal, parent: Node, column: int | None) -> tuple[Span | None, Form]:
         if column is None:
-            return self.say_count(literal)
+            return self.find_count(literal)
         if parent.rule == "Matches":
             raise UnusableError("a pattern")
         form = PATTERNS.get(parent.rule, Form.BOUND if parent.rule in BOUNDS else Form.WHOLE)
-        spans = spans_saying(literal.text, self.wording.words)
+        spans = value_spans(literal.text, self.wording.words)
         if not spans:
             return self.leave_value(column, form)
         if len(spans) > 1:
-            raise UnusableError("value said twice")
+            raise UnusableError("value repeated")
         if form in PATTERNS.values() and not self.mentions(column):
             raise UnusableError("pattern of a column that is not named")
         return spans[0], form
 
     def leave_value(self, column: int, form: Form) -> tuple[None, Form]:
-        """What becomes of a value that the question says in other words."""
-        raise UnusableError("value not said")
+        """Refuse a value that the question has in other words."""
+        raise UnusableError("value not in the question")
 
-    def say_count(self, literal: Literal) -> tuple[Span | None, Form]:
-        """A number of rows or groups: it changes where figures or plain number words say it."""
+    def find_count(self, literal: Literal) -> tuple[Span | None, Form]:
+        """Find a number of rows or groups; it becomes a slot if it is written in figures or a plain number word."""
         spans = [(number.start, number.end) for number in numbers_in(self.wording.words) if number.text == literal.text]
         free = [span for span in spans if self.wording.taken.keys().isdisjoint(range(*span))]
         if len(free) == 1 and literal.text not in ("0", "1"):
@@ -219,22 +206,23 @@ class Making:
                 return free[0], Form.COUNT
         if free or literal.text in ("0", "1"):
             return None, Form.CONSTANT
-        raise UnusableError("count not said")
+        raise UnusableError("count not in the question")
 
     # Columns
 
     def place_columns(self) -> None:
         wanted: dict[Span, list[tuple[int, bool]]] = {}
-        cells = [column for column in self.columns if not self.schema.is_star(column)]
-        for column in cells:
+        for column in self.columns:
+            if self.schema.is_star(column):
+                continue
             for span, is_whole in self.mentions(column):
                 wanted.setdefault(span, []).append((column, is_whole))
         for span in sorted(wanted, key=lambda span: (span[0] - span[1], span)):
             if self.wording.taken.keys().isdisjoint(range(*span)):
                 column, is_whole = self.owner(span, wanted[span])
-                self.wording.take(span, self.slot(span, Part.COLUMN, self.columns.index(column), is_whole=is_whole))
-        self.place_silent()
-        shown = set(shown_in(self.tree))
+                self.wording.take(span, self.slot(span, SlotKind.COLUMN, self.columns.index(column), is_whole=is_whole))
+        self.name_compared_columns()
+        shown = set(shown_columns(self.tree))
         named = self.named_columns()
         self.leave_columns(
             [
@@ -248,39 +236,36 @@ class Making:
         )
 
     def named_columns(self) -> set[int]:
-        return {self.columns[slot.index] for slot in self.wording.all_slots() if slot.part is Part.COLUMN}
+        return {self.columns[slot.index] for slot in self.wording.all_slots() if slot.kind is SlotKind.COLUMN}
 
     def leave_columns(self, silent: Sequence[int]) -> None:
-        """What becomes of columns that the question does not name."""
+        """Refuse columns that the question does not name."""
         if silent:
             raise UnusableError("column not named")
 
     def is_title(self, column: int) -> bool:
-        """Whether a column is what the rows of a table that is named are called by, and the question says no name."""
+        """Whether a column holds the names of a table's rows, and the question names the table but asks for no name."""
         table = self.schema.columns[column].table
-        says_name = not {"name", "title"}.isdisjoint(self.wording.lemmas)
-        return bool(self.table_spans(table)) and not says_name and title_of(table, self.schema) == column
+        asks_for_name = not {"name", "title"}.isdisjoint(self.wording.lemmas)
+        return bool(self.table_spans(table)) and not asks_for_name and title_of(table, self.schema) == column
 
-    def place_silent(self) -> None:
-        """`artists from France` and `French artists` do not name their column: `artists with country France` does."""
-        named = {slot.index for slot in self.wording.slots.values() if slot.part is Part.COLUMN}
+    def name_compared_columns(self) -> None:
+        """Name the column of a value: `artists from France` and `French artists` become `artists with country …`."""
+        named = {slot.index for slot in self.wording.slots.values() if slot.kind is SlotKind.COLUMN}
         silent: list[int] = []
         for span, slot in sorted(self.wording.slots.items()):
-            column = self.compared[slot.index] if slot.part is Part.VALUE else None
+            column = self.compared[slot.index] if slot.kind is SlotKind.VALUE else None
             if column is None or self.columns.index(column) in named or self.is_key(column):
                 continue
-            own = self.table_spans(self.schema.columns[column].table)
-            starts, ends = dict(own), {end for _, end in own}
-            said = Slot(Part.COLUMN, self.columns.index(column), lead="with ")
-            before = span[0]
-            while before > 0 and self.wording.words[before - 1].is_mark:
-                before -= 1
-            if before > 1 and self.wording.lemmas[before - 1] in PREPOSITIONS and before - 1 in ends:
-                self.wording.take((before - 1, before), said)
-            elif before in ends:
-                self.wording.inserted[before] = said
+            starts = dict(self.table_spans(self.schema.columns[column].table))
+            name = TemplateSlot(SlotKind.COLUMN, self.columns.index(column), lead="with ")
+            before = self.wording.skip_marks_before(span[0])
+            if before > 1 and self.wording.lemmas[before - 1] in PREPOSITIONS and before - 1 in starts.values():
+                self.wording.take((before - 1, before), name)
+            elif before in starts.values():
+                self.wording.inserted[before] = name
             elif before == span[0] and span[1] in starts:
-                self.wording.inserted[span[0]] = said
+                self.wording.inserted[span[0]] = name
                 self.wording.turned[span[0]] = (span[1], starts[span[1]])
             else:
                 continue
@@ -288,40 +273,36 @@ class Making:
         if any(silent.count(column) < self.compared.count(column) for column in silent):
             raise UnusableError("column named for one value of two")
 
-    def place_calls(self) -> None:
-        """`the dog named Rex` names the column beside it, where that holds names: `the dog with name Rex`."""
+    def replace_calls(self) -> None:
+        """Name the column of a name: `the dog named Rex` becomes `the dog with name Rex`."""
         for span, slot in list(self.wording.slots.items()):
-            before = span[0] - 1
-            while before >= 0 and self.wording.words[before].is_mark:
-                before -= 1
+            before = self.wording.skip_marks_before(span[0]) - 1
             column = self.compared[slot.index]
             if column is None or before < 1 or self.wording.words[before].text.lower() not in CALLS:
                 continue
             if name_lemmas(self.schema.columns[column].natural)[-1:] in (("name",), ("title",)):
-                said = Slot(Part.COLUMN, self.columns.index(column), is_whole=False, lead="with ")
-                self.wording.take((before, before + 1), said)
+                name = TemplateSlot(SlotKind.COLUMN, self.columns.index(column), is_whole=False, lead="with ")
+                self.wording.take((before, before + 1), name)
 
     def mentions(self, column: int) -> list[tuple[Span, bool]]:
+        """Where the question names a column, and whether with the words that the name shares with its table's."""
         natural = self.schema.columns[column].natural
         whole = [(span, True) for span in self.wording.spans_of(name_lemmas(natural))]
         if whole:
             return whole
         own = self.schema.columns[column].table
         # the `account id` of a payment is the id of an account as well
-        told = [own, *(table for table in self.referred_by(column) if table in self.tables and self.table_spans(table))]
-        names = dict.fromkeys(short_lemmas(natural, self.schema.tables[table].natural) for table in told)
+        referred = [
+            table for table in referred_tables(column, self.schema) if table in self.tables and self.table_spans(table)
+        ]
+        names = dict.fromkeys(short_lemmas(natural, self.schema.tables[table].natural) for table in (own, *referred))
         return [(span, False) for name in names for span in self.wording.spans_of(name)]
-
-    def referred_by(self, column: int) -> list[int]:
-        """The tables that a foreign key points at."""
-        schema = self.schema
-        return [schema.columns[target].table for source, target in schema.foreign_pairs if source == column]
 
     def is_key(self, column: int) -> bool:
         return not traits_of(column, self.database).isdisjoint([Trait.PRIMARY, Trait.FOREIGN])
 
     def owner(self, span: Span, wanting: list[tuple[int, bool]]) -> tuple[int, bool]:
-        """Of several columns of one name, the one whose table stands after `of`, or else last before it."""
+        """Choose among columns of one name: the table after `of` decides, or else the last table before the name."""
         if len(wanting) == 1:
             return wanting[0]
         plain = [entry for entry in wanting if not self.is_key(entry[0])]
@@ -334,58 +315,56 @@ class Making:
         return owners[0]
 
     def table_beside(self, span: Span) -> int | None:
-        spans = {found: table for table in self.tables for found in self.table_spans(table)}
-        position = span[1]
-        if position < len(self.wording.words) and self.wording.lemmas[position] == "of":
-            position += 1
-            while position < len(self.wording.words) and self.wording.lemmas[position] in PASSED_OVER:
-                position += 1
-            after = [table for (start, _), table in spans.items() if start == position]
+        tables = {table_span: table for table in self.tables for table_span in self.table_spans(table)}
+        if self.wording.lemmas[span[1] : span[1] + 1] == ["of"]:
+            position = self.wording.skip_articles(span[1] + 1)
+            after = [table for (start, _), table in tables.items() if start == position]
             if after:
                 return after[0]
-        before = [(end, table) for (_, end), table in spans.items() if end <= span[0]]
+        before = [(end, table) for (_, end), table in tables.items() if end <= span[0]]
         return max(before)[1] if before else None
 
-    # Tables and what is left
+    # Tables and the other words
 
     def place_tables(self, links: Sequence[Link]) -> tuple[bool, ...]:
         named = []
         for index, table in enumerate(self.tables):
             spans = self.table_spans(table)
             for span in spans:
-                self.wording.take(span, self.slot(span, Part.TABLE, index))
+                self.wording.take(span, self.slot(span, SlotKind.TABLE, index))
             named.append(bool(spans))
         if not any(named) and (len(named) > 1 or any(map(self.schema.is_star, self.columns))):
             raise UnusableError("no table named")
         for index, is_named in enumerate(named):
             ends = sum(index in link for link in links)
-            has_column = any(
-                slot.part is Part.COLUMN and self.schema.columns[self.columns[slot.index]].table == self.tables[index]
-                for slot in self.wording.all_slots()
-            )
+            has_column = any(self.schema.columns[column].table == self.tables[index] for column in self.named_columns())
             if len(named) > 1 and not (is_named or has_column or ends > 1):
                 raise UnusableError("table not named")
         for slot in self.wording.all_slots():
-            if slot.part is Part.COLUMN:
+            if slot.kind is SlotKind.COLUMN:
                 column = self.columns[slot.index]
                 table = self.tables.index(self.schema.columns[column].table)
-                is_told = slot.is_whole and (self.tells_table(column) or self.is_referred(table, named, links))
-                if len(named) > 1 and not named[table] and not is_told:
+                is_clear = slot.is_whole and (self.names_table(column) or self.is_referred(table, named, links))
+                if len(named) > 1 and not named[table] and not is_clear:
                     raise UnusableError("column of a table that is not named")
         return tuple(named)
 
     def is_referred(self, table: int, named: Sequence[bool], links: Sequence[Link]) -> bool:
-        """Whether a column of a table that is not named is said of one that is: the hometowns of gymnasts."""
+        """Whether a named table refers to this one, whose columns then belong to it too: the hometowns of gymnasts."""
         return any(target == table and named[source] for source, target in links)
 
     def check_rest(self, values: Sequence[ValueNeed]) -> None:
         for first, second in itertools.pairwise(sorted(self.wording.slots)):
             slot = self.wording.slots[first]
-            is_value = slot.part is Part.VALUE and values[slot.index].form is not Form.COUNT
+            is_value = slot.kind is SlotKind.VALUE and values[slot.index].form is not Form.COUNT
             if is_value and first[1] == second[0] and not self.may_precede(first, second):
-                raise UnusableError("value before a name")  # `Statistics courses`: not every value is said so
-        said = [number for number in numbers_in(self.wording.words) if not number.is_ordinal]
-        numbers = {position for number in said for position in range(number.start, number.end)}
+                raise UnusableError("value before a name")  # `Statistics courses`: few values can be put so
+        numbers = {
+            position
+            for number in numbers_in(self.wording.words)
+            if not number.is_ordinal
+            for position in range(number.start, number.end)
+        }
         tables = {name_lemmas(table.natural) for table in self.schema.tables}
         has_pattern = any(value.form in PATTERNS.values() for value in values)
         foreign = []
@@ -403,10 +382,10 @@ class Making:
             self.leave_words(foreign)
 
     def may_precede(self, value: Span, name: Span) -> bool:
-        """Whether a value may stand right before a name."""
+        """Whether a value may come right before a name."""
         return value[0] in self.wording.turned
 
     def leave_words(self, foreign: Sequence[int]) -> None:
-        """What becomes of words that are neither slots nor plain."""
+        """Refuse words that are neither slots nor plain, except one verb between tables."""
         if len(foreign) > 1 or len(self.tables) == 1 or not self.wording.reword(foreign[0]):
             raise UnusableError(f"word left: {self.wording.words[foreign[0]].text.lower()}")
