@@ -1,17 +1,15 @@
 """What the tests of the SQL half share."""
 
 import os
-import shutil
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 
-from dtfixup.encoders.load import minilm_path
+from tests.sql.asked import save_encoder
 from tests.sql.sample_servers import Both, farm_on
 from tests.sql.servers import MissingServerError, Server, fresh_database, mariadb_server, postgresql_server
-from tests.sql.tiny_model import tiny_encoder
 
 
 @pytest.fixture(scope="session")
@@ -76,9 +74,4 @@ def farm(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 @pytest.fixture(scope="session")
 def encoder_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tiny encoder on disk, with MiniLM's tokenizer."""
-    folder = tmp_path_factory.mktemp("encoder")
-    tiny_encoder().model.save_pretrained(folder)
-    for file in minilm_path().glob("*token*"):
-        shutil.copy(file, folder)
-    shutil.copy(minilm_path() / "vocab.txt", folder)
-    return folder
+    return save_encoder(tmp_path_factory.mktemp("encoder"))

@@ -40,7 +40,7 @@ from dtfixup.sql.grammar.tree import Literal, Node
 from dtfixup.sql.linking.inputs import DatabaseInputs, QuestionInputs, describe_question
 from dtfixup.sql.linking.plausibility import absurdities, doubts
 from dtfixup.sql.model.predictions import Prediction, predictions_of
-from dtfixup.sql.model.prepared import ExampleArrays, SpecialTokens
+from dtfixup.sql.model.prepared import ExampleArrays, SpecialIds
 from dtfixup.sql.model.search import corpus_for, search_all
 from dtfixup.sql.model.store import TrainedModel, load_model
 from dtfixup.sql.preparation.assembly import assemble_question
@@ -77,7 +77,7 @@ class TextToSql:
         self.device = next(trained.model.parameters()).device
         self.sure_above = _sure_above(trained)
         self._tokenizer = _WordCache(tokenizer)
-        self._special = SpecialTokens(tokenizer.cls_id, tokenizer.sep_id, tokenizer.pad_id)
+        self._special = SpecialIds(tokenizer.cls_id, tokenizer.sep_id, tokenizer.pad_id)
 
     @classmethod
     def load(cls, path_or_name: str | Path | None = None, device: torch.device | str = "cpu") -> "TextToSql":
