@@ -18,7 +18,7 @@ import sqlglot
 from sqlglot import exp
 
 from dtfixup.errors import DataError, RefusedError, SchemaError, SqlError
-from dtfixup.sql.ask.answers import is_linked
+from dtfixup.sql.ask.answers import has_any_link
 from dtfixup.sql.database.location import Dialect
 from dtfixup.sql.database.schema import Schema
 from dtfixup.sql.dialects.plain import plain_query
@@ -157,7 +157,7 @@ def link_pairs(pairs: Pairs, database: DatabaseInputs) -> Pairs:
             unusable.append(UnusablePair(pair.line, Fault.MISSING_VALUE, reason))
             continue
         usable.append(pair)
-        if not is_linked(asked.words, asked.links, database.schema):
+        if not has_any_link(asked.words, asked.links, database.schema):
             unlinked.append(pair)
     unusable.sort(key=lambda pair: pair.line)
     return Pairs(tuple(usable), tuple(unusable), tuple(unlinked))
