@@ -84,7 +84,7 @@ class FinetuneConfig:
 
 @dataclass(frozen=True)
 class PreparedPairs:
-    """Pairs as the model reads them, and which of them are in each split."""
+    """Pairs as the model reads them, and the examples of each split."""
 
     examples: ExampleArrays
     splits: Mapping[str, range]
@@ -129,14 +129,13 @@ class FinetuneTask:
     ) -> None:
         self.model = trained.model.to(device)
         self.stack = self.model.stack
-        self.left_out = frozen_names(
-            self.model
-        )  # before the encoder is frozen: the file must hold everything that the base's file holds
-        begun_from = checksum({name: each.cpu() for name, each in model_tensors(self.model, self.left_out).items()})
+        # Before the encoder is frozen, since the tuned model's file must hold all that the first model's file holds.
+        self.left_out = frozen_names(self.model)
+        start = checksum({name: tensor.cpu() for name, tensor in model_tensors(self.model, self.left_out).items()})
         settings = {name: value for name, value in to_json(config).items() if name not in ("training", "encoder")}
         self.fingerprint: Mapping[str, Any] = {
             **trained.content["fingerprint"],
-            TUNING: {"from": begun_from, **settings, **made_of},
+            TUNING: {"from": start, **settings, **made_of},
         }
         self.model.encoder.requires_grad_(False)
         self._order = Order(trained.content["fingerprint"]["order"])
