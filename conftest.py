@@ -29,6 +29,7 @@ LONG = (
     "tests/sql/finetune/test_run.py",
     "tests/sql/ask/test_acceptance.py",
     "tests/sql/model/test_task.py",
+    "tests/sql/model/test_train.py",
     "tests/training/test_ranks.py",
     "tests/web/test_server.py",
 )

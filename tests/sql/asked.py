@@ -1,4 +1,4 @@
-"""A parser to ask in tests: a small model with fresh weights, stored as a run stores its own."""
+"""A parser to ask in tests: a small model with fresh weights, stored like a run's."""
 
 import atexit
 import shutil
@@ -8,6 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from dtfixup.encoders import Encoder
 from dtfixup.encoders.load import minilm_path
 from dtfixup.sql.ask.parser import TextToSql
 from dtfixup.sql.model.batches import Order
@@ -27,9 +28,9 @@ def save_run(folder: Path, model: SqlSpModel, encoder: str, **content: Any) -> P
     return folder
 
 
-def save_encoder(folder: Path) -> Path:
+def save_encoder(folder: Path, encoder: Encoder | None = None) -> Path:
     """A tiny encoder on disk, with MiniLM's tokenizer."""
-    tiny_encoder().model.save_pretrained(folder)
+    (encoder or tiny_encoder()).model.save_pretrained(folder)
     for file in [*minilm_path().glob("*token*"), minilm_path() / "vocab.txt"]:
         shutil.copy(file, folder)
     return folder

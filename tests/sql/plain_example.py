@@ -7,7 +7,7 @@ import numpy as np
 from dtfixup.sql.grammar.rules import Choice, ColumnKind
 from dtfixup.sql.linking.relations import Match, Relation
 from dtfixup.sql.model.batches import Batch
-from dtfixup.sql.model.prepared import ExampleArrays, SpecialTokens, starts
+from dtfixup.sql.model.prepared import ExampleArrays, SpecialIds, starts
 from dtfixup.sql.model.shapes import ANCHOR_TOKENS
 
 CLS, SEP, PAD = 101, 102, 0
@@ -189,7 +189,7 @@ def random_examples(seed: int, *, longest: int = 3, words: int = 5, tables: int 
     }
     links = int(arrays["links.start"][-1])
     arrays["link"] = random.integers(0, int(Match.EXACT) + 1, links).astype(np.uint8)
-    return ExampleArrays(arrays, SpecialTokens(CLS, SEP, PAD))
+    return ExampleArrays(arrays, SpecialIds(CLS, SEP, PAD))
 
 
 def _owners(random: np.random.Generator, longest: int) -> np.ndarray:

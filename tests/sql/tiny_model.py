@@ -5,7 +5,7 @@ import json
 import sqlite3
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import astuple, replace
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,21 +20,35 @@ from dtfixup.sql.database.sample import sample_folder
 from dtfixup.sql.database.schema import write_tables_json
 from dtfixup.sql.grammar.rules import Grammar
 from dtfixup.sql.model.batches import Batch, Corpus, Order
+from dtfixup.sql.model.config import SqlSpConfig
 from dtfixup.sql.model.decoder import DecoderConfig
 from dtfixup.sql.model.model import ModelConfig, SqlSpModel
 from dtfixup.sql.model.prepared import Prepared, open_prepared
+from dtfixup.sql.model.shapes import Shape
+from dtfixup.sql.model.task import SqlTask
 from dtfixup.sql.preparation.prepare import prepare
+from dtfixup.training.config import TrainingConfig
+from dtfixup.training.update import UpdateConfig
 
 DECODER = DecoderConfig(action_dim=8, node_dim=4, lstm_dim=16, heads=2, dropout=0.0, label_smoothing=0.0)
 CONFIG = ModelConfig(layers=2, dim=32, heads=2, mlp_dim=32, input_dropout=0.0, decoder=DECODER)
+TINY = SqlSpConfig(
+    encoder="tiny",
+    model=CONFIG,
+    training=TrainingConfig(
+        epochs=5, batch_size=16, log_every=1, evaluate_every=0, update=UpdateConfig(learning_rate=2e-3, average=0.9)
+    ),
+    order=Order.STORED,
+    beam=2,
+)
 
 
 @cache
-def prepared_sample() -> Prepared:
+def prepared_sample(synthetic: int = 0) -> Prepared:
     """The bundled dataset, prepared once for all tests of a run."""
     folder = TemporaryDirectory(prefix="dtfixup-sample-")
     atexit.register(folder.cleanup)
-    prepare(sample_folder(), folder.name, workers=1, show_progress=False)
+    prepare(sample_folder(), folder.name, synthetic=synthetic, workers=1, show_progress=False)
     return open_prepared(folder.name)
 
 
@@ -97,3 +111,15 @@ def tiny_model(seed: int = 0, *, grammar: Grammar | None = None, **changes: Any)
 def batch_of(corpus: Corpus, examples: Sequence[int], order: Order = Order.STORED) -> Batch:
     """The examples in the smallest shape that holds them."""
     return corpus.assemble(torch.tensor(examples), corpus.shape_of([e for e in examples if e >= 0]), order)
+
+
+def task_of(config: SqlSpConfig = TINY) -> SqlTask:
+    return SqlTask(config, prepared_sample(), tiny_encoder(), torch.device("cpu"))
+
+
+def larger(shape: Shape, extra: Sequence[int]) -> Shape:
+    return Shape(*(size + more for size, more in zip(astuple(shape), extra, strict=True)))
+
+
+def holds(shape: Shape, other: Shape) -> bool:
+    return all(size >= needed for size, needed in zip(astuple(shape), astuple(other), strict=True))

@@ -1,22 +1,21 @@
-"""The acceptance score: what counts as right, shares by database and hardness, queries that do not run."""
+"""The acceptance score: right answers, shares by database and hardness, queries that do not run."""
 
 import json
 import sys
 from io import StringIO
 from pathlib import Path
-from typing import Any
 
 import pytest
 from rich.console import Console
 
 from dtfixup.cli.main import main
-from dtfixup.errors import CheckpointError
 from dtfixup.files import read_json
 from dtfixup.sql.ask import acceptance
 from dtfixup.sql.ask.acceptance import Acceptance, Reply, accept, ask_all, judge_replies, show_acceptance
 from dtfixup.sql.ask.answers import Verdict
 from dtfixup.sql.database.dataset import Dataset, Example
 from dtfixup.sql.evaluation.failures import Failure
+from tests.sql.asked import tiny_parser, tiny_run
 from tests.sql.sample_questions import ask_the_sample
 
 CHOSEN = {"train": (0, 1, 60), "dev": (0, 1)}
@@ -33,9 +32,9 @@ def examples_of(dataset: Dataset) -> list[Example]:
 
 
 def judged(dataset: Dataset, replies: list[Reply]) -> Acceptance:
-    found = judge_replies(examples_of(dataset), replies, dataset, variants=1, workers=1, show_progress=False)
+    items = judge_replies(examples_of(dataset), replies, dataset, variants=1, workers=1, show_progress=False)
     config = {"beam": 5, "variants": 1, "workers": 1, "model_sha256": "a", "encoder": "minilm", "seed": 3}
-    return Acceptance(tuple(found), 1.0, 2.0, {**config, "data_hash": "d"})
+    return Acceptance(tuple(items), 1.0, 2.0, {**config, "data_hash": "d"})
 
 
 def gold_replies(dataset: Dataset) -> list[Reply]:
@@ -64,9 +63,9 @@ def test_wrong_answers_are_told_apart(dataset: Dataset) -> None:
         Reply(Verdict.SURE, gold[4]),
     ]
     found = judged(dataset, replies)
-    assert [each.right for each in found.judged] == [True, False, False, False, True]
-    assert [each.exact for each in found.judged] == [True, False, False, False, True]
-    assert [each.failures for each in found.judged[2:4]] == [(Failure.NO_QUERY,)] * 2
+    assert [item.right for item in found.judged] == [True, False, False, False, True]
+    assert [item.exact for item in found.judged] == [True, False, False, False, True]
+    assert [item.failures for item in found.judged[2:4]] == [(Failure.NO_QUERY,)] * 2
     metrics = found.metrics
     assert (metrics["acceptance_exact"], metrics["acceptance_execution"]) == (40, 40)
     assert (metrics["no_query"], metrics["exact_but_not_printed"], metrics["failed_to_run"]) == (2, 1, 1)
@@ -76,14 +75,11 @@ def test_wrong_answers_are_told_apart(dataset: Dataset) -> None:
 
 def test_a_query_that_differs_by_a_literal_is_exact_with_other_rows(dataset: Dataset) -> None:
     """Exact match does not look at literals, rows do."""
-    place, example = next(
-        (place, each) for place, each in enumerate(examples_of(dataset)) if "= '" in each.query or "> " in each.query
-    )
     replies = gold_replies(dataset)
-    start = example.query.index("= '") + 3
-    replies[place] = Reply(Verdict.SURE, f"{example.query[:start]}no such {example.query[start:]}")
-    found = judged(dataset, replies).judged[place]
-    assert (found.exact, found.right, found.failures) == (True, False, (Failure.VALUES,))
+    index, query = next((index, reply.sql) for index, reply in enumerate(replies) if reply.sql and "= '" in reply.sql)
+    replies[index] = Reply(Verdict.SURE, query.replace("= '", "= 'no such ", 1))
+    item = judged(dataset, replies).judged[index]
+    assert (item.exact, item.right, item.failures) == (True, False, (Failure.VALUES,))
 
 
 def test_the_result_file_has_where_it_came_from_and_what_was_wrong(dataset: Dataset) -> None:
@@ -103,9 +99,9 @@ def test_the_table_names_failures_and_ends_in_the_line(dataset: Dataset) -> None
     replies = gold_replies(dataset)
     replies[0] = Reply(Verdict.SURE, "SELECT [bold]", error="near [bold]: syntax error")
     found = judged(dataset, replies)
-    said = StringIO()
-    show_acceptance(found, Console(file=said, width=200), failures=3)
-    text = said.getvalue()
+    output = StringIO()
+    show_acceptance(found, Console(file=output, width=200), failures=3)
+    text = output.getvalue()
     assert "got    SELECT [bold]" in text
     assert f"does not run: {examples_of(dataset)[0].question}: near [bold]: syntax error" in text
     assert text.rstrip().endswith(found.line)
@@ -125,49 +121,19 @@ def test_replies_keep_their_order_and_a_lost_worker_is_a_failure(dataset: Datase
     assert "exit code 3" in replies[2].error
 
 
-@pytest.fixture(scope="module")
-def tiny_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A packed model on the bundled encoder with fresh weights."""
-    import torch
-
-    from dtfixup.encoders import load_reader
-    from dtfixup.sql.model.config import smoke
-    from dtfixup.sql.model.model import SqlSpModel
-    from dtfixup.sql.model.packing import pack_model
-    from dtfixup.training.config import to_json
-    from dtfixup.weights.tensors import save_weights
-    from dtfixup.weights.trained import freeze_if_untrained, frozen_checksum, frozen_names
-
-    folder = tmp_path_factory.mktemp("tiny")
-    torch.manual_seed(0)
-    config = smoke()
-    model = SqlSpModel(config.model, load_reader())
-    freeze_if_untrained(model.encoder, config.encoder_factor)
-    made_of = {"model": to_json(config.model), "order": config.order, "encoder": config.encoder}
-    made_of |= {"encoder_factor": config.encoder_factor, "frozen": frozen_checksum(model)}
-    save_weights(folder / "last.safetensors", model, {"fingerprint": made_of}, left_out=frozen_names(model))
-    return pack_model(folder, folder / "packed.safetensors").path
-
-
 def test_a_model_is_asked_as_a_user_asks_it(
-    tiny_file: Path,
-    dataset: Dataset,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from dtfixup.sql.ask.parser import TextToSql
-
-    parser = TextToSql.load(tiny_file)
     expected = [
-        parser.ask(example.question, dataset.database_file(example.database), 2).sql for example in examples_of(dataset)
+        tiny_parser().ask(example.question, dataset.database_file(example.database), 2).sql
+        for example in examples_of(dataset)
     ]
-    found = accept(tiny_file, beam=2, variants=1, workers=2, dataset=dataset, show_progress=False)
-    assert [each.reply.sql for each in found.judged] == expected
+    found = accept(tiny_run(), beam=2, variants=1, workers=2, dataset=dataset, show_progress=False)
+    assert [item.reply.sql for item in found.judged] == expected
     assert found.metrics["failed_to_run"] == 0
     monkeypatch.setattr(acceptance, "open_dataset", lambda folder: dataset)
     out = tmp_path / "acceptance.json"
-    main(["sql", "acceptance", "--model", str(tiny_file), "--beam", "2", "--variants", "1", "--save", str(out)])
+    main(["sql", "acceptance", "--model", str(tiny_run()), "--beam", "2", "--variants", "1", "--save", str(out)])
     assert capsys.readouterr().out.rstrip().splitlines()[-1].startswith("acceptance set, 5 questions: exact")
     result = read_json(out)
     assert result["metrics"]["questions"] == 5
@@ -180,23 +146,8 @@ def test_a_query_that_does_not_run_is_an_exit_code(
     replies = gold_replies(dataset)
     replies[0] = Reply(Verdict.SURE, "SELECT 1", error="no")
     found = judged(dataset, replies)
-
-    def stand_in(*arguments: Any, **options: Any) -> Acceptance:
-        return found
-
-    monkeypatch.setattr(acceptance, "accept", stand_in)
+    monkeypatch.setattr(acceptance, "accept", lambda *_, **__: found)
     with pytest.raises(SystemExit) as ended:
         main(["sql", "acceptance"])
     assert ended.value.code == 1
     assert "1 queries do not run" in capsys.readouterr().out
-
-
-def test_a_model_that_cannot_be_used_says_so(tiny_file: Path, dataset: Dataset, tmp_path: Path) -> None:
-    broken = tmp_path / "broken.safetensors"
-    data = bytearray(tiny_file.read_bytes())
-    data[-50] ^= 1
-    broken.write_bytes(data)
-    with pytest.raises(CheckpointError, match="is damaged: its checksum"):
-        accept(broken, workers=1, dataset=dataset, show_progress=False)
-    with pytest.raises(CheckpointError, match="does not exist"):
-        accept(tmp_path / "none.safetensors", workers=1, dataset=dataset, show_progress=False)

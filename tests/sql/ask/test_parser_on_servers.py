@@ -13,9 +13,8 @@ import pytest
 
 from dtfixup.sql.ask.opened import OpenedDatabase
 from dtfixup.sql.ask.parser import TextToSql
-from dtfixup.sql.database.dataset import Dataset, open_dataset
+from dtfixup.sql.database.dataset import Dataset
 from dtfixup.sql.database.location import Dialect
-from dtfixup.sql.database.sample import sample_folder
 from dtfixup.sql.execution.guarded import Rows, open_guarded
 from tests.sql.sample_servers import same_rows, samples_on
 
@@ -33,38 +32,28 @@ class Reply:
     rows: Rows | None
 
 
-@pytest.fixture(scope="module")
-def dataset() -> Dataset:
-    return open_dataset(sample_folder())
-
-
-@pytest.fixture(scope="module")
-def parser() -> TextToSql:
-    return TextToSql.load()
-
-
-def ask_all(parser: TextToSql, dataset: Dataset, databases: dict[str, OpenedDatabase]) -> list[Reply]:
+def ask_all(shipped: TextToSql, sample: Dataset, databases: dict[str, OpenedDatabase]) -> list[Reply]:
     """Ask, and run each answer through the guard, which raises for one that does not run."""
-    examples = [*dataset.split("train"), *dataset.split("dev")]
+    examples = [*sample.split("train"), *sample.split("dev")]
     replies = []
     with ExitStack() as stack:
         for first, (name, database) in enumerate(databases.items()):
             connection = stack.enter_context(open_guarded(database.location))
             for question in [example.question for example in examples if example.database == name][first::EVERY]:
-                sql = parser.ask(question, database).sql
+                sql = shipped.ask(question, database).sql
                 replies.append(Reply(name, question, sql, None if sql is None else connection.run(sql)))
     return replies
 
 
 @pytest.fixture(scope="module")
-def by_sqlite(parser: TextToSql, dataset: Dataset) -> list[Reply]:
-    files = {name: OpenedDatabase(dataset.database_file(name)) for name in sorted(dataset.schemas)}
-    return ask_all(parser, dataset, files)
+def by_sqlite(shipped: TextToSql, sample: Dataset) -> list[Reply]:
+    files = {name: OpenedDatabase(sample.database_file(name)) for name in sorted(sample.schemas)}
+    return ask_all(shipped, sample, files)
 
 
 @pytest.fixture(scope="module", params=["postgresql", "mariadb"])
-def databases(dataset: Dataset, request: pytest.FixtureRequest) -> Iterator[dict[str, OpenedDatabase]]:
-    with samples_on(request.getfixturevalue(f"{request.param}_url"), dataset) as opened:
+def databases(sample: Dataset, request: pytest.FixtureRequest) -> Iterator[dict[str, OpenedDatabase]]:
+    with samples_on(request.getfixturevalue(f"{request.param}_url"), sample) as opened:
         yield opened
 
 
@@ -75,9 +64,9 @@ def test_questions_are_many_and_most_have_rows(by_sqlite: list[Reply]) -> None:
 
 
 def test_thirty_questions_give_the_same_rows(
-    by_sqlite: list[Reply], parser: TextToSql, dataset: Dataset, databases: dict[str, OpenedDatabase]
+    by_sqlite: list[Reply], shipped: TextToSql, sample: Dataset, databases: dict[str, OpenedDatabase]
 ) -> None:
-    by_server = ask_all(parser, dataset, databases)
+    by_server = ask_all(shipped, sample, databases)
     assert [reply.question for reply in by_server] == [reply.question for reply in by_sqlite]
     pairs = zip(by_sqlite, by_server, strict=True)
     different = [f"{own.question}\n{own.sql}\n{other.sql}" for own, other in pairs if not is_same(own, other)]

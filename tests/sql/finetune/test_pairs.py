@@ -1,4 +1,4 @@
-"""Which of a user's pairs can be learnt from, what is said of the others, and which are held out."""
+"""Usable pairs, the faults of the others, and the split into training and held-out pairs."""
 
 from pathlib import Path
 
@@ -35,11 +35,14 @@ def ferry() -> Schema:
     return open_dataset(sample_folder()).schemas["river_ferry"]
 
 
+def require_short(question: str) -> None:
+    if len(question) > 300:
+        raise DataError("it is too long")
+
+
 def checked(schema: Schema, *rows: tuple[str, str], dialect: Dialect = Dialect.SQLITE) -> Pairs:
     given = [GivenPair(line, *row) for line, row in enumerate(rows, start=2)]
-    return check_pairs(
-        given, schema, dialect, problem_with=lambda question: "it is too long" if len(question) > 300 else None
-    )
+    return check_pairs(given, schema, dialect, require_readable=require_short)
 
 
 def test_a_usable_pair_keeps_what_was_written_and_says_it_in_the_grammar(ferry: Schema) -> None:
@@ -88,7 +91,7 @@ def test_what_is_wrong_with_a_pair(question: str, sql: str, fault: Fault, reason
 
 def test_a_malformed_row_is_listed(ferry: Schema) -> None:
     row = GivenPair(7, "", "", "sql is missing")
-    [left_out] = check_pairs([row], ferry, Dialect.SQLITE, problem_with=lambda _: None).unusable
+    [left_out] = check_pairs([row], ferry, Dialect.SQLITE, require_readable=require_short).unusable
     assert (left_out.line, left_out.fault, left_out.reason) == (7, Fault.MALFORMED, "sql is missing")
 
 
@@ -107,7 +110,7 @@ def test_repeated_questions(ferry: Schema) -> None:
 
 def test_a_pair_that_is_repeated_on_its_line(ferry: Schema) -> None:
     rows = [GivenPair(1, "Which piers?", "SELECT name FROM pier")] * 2
-    pairs = check_pairs(rows, ferry, Dialect.SQLITE, problem_with=lambda _: None)
+    pairs = check_pairs(rows, ferry, Dialect.SQLITE, require_readable=require_short)
     assert (len(pairs.usable), pairs.counts) == (1, {Fault.REPEATED: 1})
 
 

@@ -34,8 +34,7 @@ FEW = 24
 
 @pytest.fixture(scope="module", autouse=True)
 def in_short() -> Iterator[None]:
-    """Queries are run in this process, and a model that knows nothing yet does not write them without end; the test of
-    the command line does without these."""
+    """Run queries in this process, and limit the length of an untrained model's queries."""
 
     def inline(work: Callable[[Any], Any], tasks: list[Any], **_: object) -> Iterator[tuple[int, Any]]:
         yield from ((place, work(task)) for place, task in enumerate(tasks))
@@ -150,9 +149,9 @@ def test_the_result_says_what_was_done(better: tuple[FinetuneRun, Path], data: P
     assert pairs["left_out"][-1]["fault"] == "value that is not in the question"
     assert pairs["unlinked_lines"] == []
     assert pairs["held_out_lines"] == [score.pair.line for score in run.before.pairs]
-    told = "".join(file.read_text() for file in out.glob("*.json*"))
-    assert str(data) not in told
-    assert str(base) not in told
+    written = "".join(file.read_text() for file in out.glob("*.json*"))
+    assert str(data) not in written
+    assert str(base) not in written
 
 
 def test_nothing_is_left_but_what_is_used(better: tuple[FinetuneRun, Path]) -> None:
@@ -294,12 +293,12 @@ def test_what_cannot_be_opened_is_told_of(data: Path, base: Path, tmp_path: Path
 
 def test_questions_that_the_model_cannot_read_are_listed(data: Path, base: Path, tmp_path: Path) -> None:
     sql = "SELECT name FROM harbour"
-    odd = ["x" * 3000, "harbour " * 240 + "unbelievably " * 6, "\N{PARTY POPPER} !", "..."]
-    lines = [{"question": question, "sql": sql} for question in odd] + [{"question": "\ud800?", "sql": sql}]
+    odd = ["x" * 3000, "harbour " * 240 + "unbelievably " * 6, "\ud800?", "\N{PARTY POPPER} !", "..."]
+    lines = [{"question": question, "sql": sql} for question in odd]
     lines += [{"question": question, "sql": query} for question, query in PAIRS]
     (path := tmp_path / "pairs.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     reasons = {pair.line: pair.reason for pair in open_finetuning(path, data / "harbours.sqlite", base).pairs.unusable}
     assert "characters; the limit is 2,000" in reasons[1]
     assert "subwords; the limit is 256" in reasons[2]
-    assert "half a surrogate pair" in reasons[5]
-    assert not set(reasons) - {1, 2, 3, 4, 5}
+    assert "half a surrogate pair" in reasons[3]
+    assert set(reasons) == {1, 2, 3}

@@ -40,7 +40,7 @@ def harbours(tmp_path_factory: pytest.TempPathFactory) -> OpenedDatabase:
 @pytest.fixture(scope="module")
 def split(harbours: OpenedDatabase) -> SplitPairs:
     given = [GivenPair(line, *pair) for line, pair in enumerate(PAIRS, start=2)]
-    checked = check_pairs(given, harbours.read().schema, Dialect.SQLITE, problem_with=lambda _: None)
+    checked = check_pairs(given, harbours.read().schema, Dialect.SQLITE, require_readable=str)
     return split_pairs(checked, 0.2, 1)
 
 
@@ -88,7 +88,7 @@ def test_every_value_that_is_learnt_is_a_candidate(harbours: OpenedDatabase, tok
         GivenPair(2, "Which harbours are in Linz?", "SELECT name FROM harbour WHERE city = 'Linz'"),
         GivenPair(3, "Which harbours are at home?", "SELECT name FROM harbour WHERE city = 'Atlantis'"),
     ]
-    checked = check_pairs(given, harbours.read().schema, Dialect.SQLITE, problem_with=lambda _: None)
+    checked = check_pairs(given, harbours.read().schema, Dialect.SQLITE, require_readable=str)
 
     def chosen(pairs: Pairs) -> list[bool]:
         """For each value in the dataset, whether it is a candidate."""
@@ -175,7 +175,7 @@ def test_a_database_on_a_server_gives_the_same_dataset(
         Dialect.MARIADB: lambda sql: sql.replace("harbour", "`harbour`").replace("city", "`city`"),
     }[served.dialect]
     given = [GivenPair(line, question, dressed(sql)) for line, (question, sql) in enumerate(PAIRS, start=2)]
-    checked = check_pairs(given, served.read().schema, served.dialect, problem_with=lambda _: None)
+    checked = check_pairs(given, served.read().schema, served.dialect, require_readable=str)
     assert checked.unusable == ()
     split = split_pairs(checked, 0.2, 1)
     made = prepare_pairs(split, served, tokenizer)

@@ -1,9 +1,7 @@
 """Batches: what a plain reading of the prepared rows says, whoever shares the batch and however it is padded."""
 
-from collections.abc import Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from itertools import chain
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,12 +15,10 @@ from dtfixup.encoders import load_encoder
 from dtfixup.errors import DataError
 from dtfixup.sql.linking.relations import Relation
 from dtfixup.sql.model.batches import TABLE_KIND, Batch, Corpus, Order
-from dtfixup.sql.model.shapes import ANCHOR_TOKENS, Shape, rounded
 from tests.sql.plain_example import CLS, PAD, SEP, Plain, items_of, random_examples, read_windows
-from tests.sql.tiny_model import batch_of, prepared_extract, prepared_from, prepared_sample, sample_corpus
+from tests.sql.tiny_model import batch_of, larger, prepared_sample, sample_corpus
 
-EVERY = range(240)
-some_examples = st.lists(st.sampled_from([-1, *EVERY]), min_size=1, max_size=5).filter(lambda found: max(found) >= 0)
+some_examples = st.lists(st.sampled_from([-1, *range(240)]), min_size=1, max_size=5).filter(lambda row: max(row) >= 0)
 seeds = st.integers(0, 2**32 - 1)
 
 
@@ -34,28 +30,6 @@ def real(keep: Tensor, *tensors: Tensor) -> list[list[Any]]:
 
 
 # Relations.
-
-
-@pytest.mark.parametrize("first", range(0, 240, 40))
-def test_relations_equal_expand_for_every_example(first: int) -> None:
-    corpus = sample_corpus()
-    examples = [*range(first, first + 40, 3), -1, *range(first + 1, first + 40, 3), *range(first + 2, first + 40, 3)]
-    batch = corpus.assemble(torch.tensor(examples), rounded(corpus.shape_of(range(first, first + 40))))
-    for row, example in enumerate(examples):
-        keep_N = batch.keep_BN[row]
-        relation_NN = batch.relation_BNN[row]
-        if example < 0:
-            assert not keep_N.any()
-            assert not relation_NN.any()
-            continue
-        plain = Plain(prepared_sample(), example)
-        assert keep_N.nonzero()[:, 0].tolist() == [
-            *range(plain.words),
-            *range(batch.words, batch.words + plain.items),
-        ]
-        assert (relation_NN[keep_N][:, keep_N].numpy() == plain.relations()).all()
-        assert not relation_NN[~keep_N].any()
-        assert not relation_NN[:, ~keep_N].any()
 
 
 def test_relation_ids_of_another_version_are_refused() -> None:
@@ -123,10 +97,6 @@ def wanted_row(plain: Plain) -> dict[str, Any]:
     }
 
 
-def larger(shape: Shape, extra: Sequence[int]) -> Shape:
-    return Shape(*(getattr(shape, field.name) + more for field, more in zip(fields(Shape), extra, strict=True)))
-
-
 @given(some_examples, st.lists(st.integers(0, 9), min_size=8, max_size=8))
 @settings(max_examples=25, deadline=None)
 def test_a_row_is_its_example_in_any_batch_and_shape(examples: list[int], extra: list[int]) -> None:
@@ -138,6 +108,9 @@ def test_a_row_is_its_example_in_any_batch_and_shape(examples: list[int], extra:
         if example >= 0:
             plain = Plain(prepared_sample(), example)
             assert whole_row(batch, row, plain) == wanted_row(plain)
+            keep_N = batch.keep_BN[row]
+            assert not batch.relation_BNN[row][~keep_N].any()
+            assert not batch.relation_BNN[row][:, ~keep_N].any()
 
 
 def test_a_row_that_fills_the_batch_holds_nothing() -> None:
@@ -154,34 +127,6 @@ def test_a_row_that_fills_the_batch_holds_nothing() -> None:
     assert (batch.slot_BKT[0] == -1).all()
     assert (batch.index_BS[0] == -1).all()
     assert (batch.parent_BS[0] == -1).all()
-
-
-def test_a_batch_of_nobody_is_refused() -> None:
-    with pytest.raises(DataError, match="at least one example"):
-        sample_corpus().shape_of([])
-
-
-def test_a_shape_holds_its_examples_and_no_more() -> None:
-    corpus = sample_corpus()
-    shape = corpus.shape_of([3, 200])
-    batch = batch_of(corpus, [3, 200])
-    assert shape == corpus.shape_of([3]).union(corpus.shape_of([200]))
-    assert shape.words == int(batch.word_keep_BW.sum(1).max())
-    assert shape.items == int(batch.keep_BN.sum(1).sub(batch.word_keep_BW.sum(1)).max())
-    assert shape.item_words == int(batch.item_word_keep_BIJ.sum(2).max())
-    assert (shape.windows, shape.tokens) == (1, int(batch.token_keep_BKT.sum(2).max()))
-    assert shape.steps == int(batch.step_keep_BS.sum(1).max())
-    assert shape.values == int(batch.value_keep_BV.sum(1).max())
-    assert shape.value_tokens == int(batch.value_token_keep_BVU.sum(2).max())
-
-
-def test_a_rounded_shape_holds_the_shape() -> None:
-    for example in EVERY:
-        shape = sample_corpus().shape_of([example])
-        assert rounded(shape).union(shape) == rounded(shape)
-    shape = Shape(words=8, items=9, item_words=3, windows=2, tokens=17, steps=1, values=9, value_tokens=4)
-    assert rounded(shape) == Shape(8, 16, 3, 2, 24, 8, 16, 4)
-    assert rounded(shape, words=16, tokens=64) == Shape(16, 16, 3, 2, 64, 8, 16, 4)
 
 
 # The encoder's input.
@@ -265,7 +210,8 @@ def test_a_long_schema_is_laid_out_over_windows(
         if example >= 0:
             plain = Plain(prepared, example, anchors=anchors)
             windows = read_windows(batch, row, plain)
-            assert sorted(chain(*windows)) == list(range(plain.items))
+            items = [*chain(*windows)]
+            assert (items if order is Order.STORED else sorted(items)) == list(range(plain.items))
             assert all(windows), "no window without an item"
             assert (len(windows) == 1) == (plain.length <= max_tokens)
             filled = batch.token_keep_BKT[row].any(1)
@@ -275,65 +221,4 @@ def test_a_long_schema_is_laid_out_over_windows(
             assert (relation_NN.numpy() == plain.relations()).all()
 
 
-def test_windows_of_the_sample() -> None:
-    corpus = sample_corpus(max_tokens=72)
-    counts = set()
-    for order in Order:
-        batch = batch_of(corpus, range(0, 240, 7), order)
-        assert batch.token_BKT.shape[2] == 72
-        for row, example in enumerate(range(0, 240, 7)):
-            plain = Plain(prepared_sample(), example)
-            windows = read_windows(batch, row, plain)
-            assert sorted(chain(*windows)) == list(range(plain.items))
-            if order is Order.STORED:
-                assert [*chain(*windows)] == list(range(plain.items))
-            counts.add(len(windows))
-    assert len(counts) > 2, counts
-
-
-def test_a_question_that_leaves_no_room_is_refused() -> None:
-    prepared = prepared_sample()
-    rows = [Plain(prepared, example) for example in EVERY]
-    needs = [len(row.question) + 2 + 2 * (max(map(len, row.item_tokens)) + 1 + ANCHOR_TOKENS) for row in rows]
-    assert min(row.length for row in rows) > max(needs), "no schema fits into one window"
-    cramped, enough = int(np.argmax(needs)), max(needs)
-    with pytest.raises(
-        DataError, match=rf"example {cramped} has a question that leaves no room .* {enough - 1} tokens"
-    ):
-        Corpus(prepared, max_tokens=enough - 1)
-    Corpus(prepared, max_tokens=enough)
-
-
-def test_a_long_question_may_have_a_small_schema(tmp_path: Path) -> None:
-    question = "How many ships are there in the harbour today"
-    prepared = prepared_from(
-        tmp_path,
-        "CREATE TABLE ship (registration_identification_number int);",
-        [(question, "SELECT count(*) FROM ship")],
-    )
-    total = Plain(prepared, 0).length
-    batch = batch_of(Corpus(prepared, max_tokens=total), [0])
-    assert read_windows(batch, 0, Plain(prepared, 0)) == [[0, 1, 2]]
-    with pytest.raises(DataError, match="example 0 has a question that leaves no room"):
-        Corpus(prepared, max_tokens=total - 1)
-
-
 # Spider.
-
-
-def test_the_largest_schema_of_spider_needs_several_windows(spider_folder: Path, tmp_path: Path) -> None:
-    prepared = prepared_extract(spider_folder, tmp_path / "extract", ("baseball_1", "world_1", "singer"), 8)
-    corpus = Corpus(prepared)
-    examples = range(len(prepared.split("train")))
-    torch.manual_seed(0)
-    most = 0
-    for order in Order:
-        batch = batch_of(corpus, examples, order)
-        for row in examples:
-            plain = Plain(prepared, row)
-            windows = read_windows(batch, row, plain)
-            assert sorted(chain(*windows)) == list(range(plain.items))
-            most = max(most, len(windows))
-            keep_N = batch.keep_BN[row]
-            assert (batch.relation_BNN[row][keep_N][:, keep_N].numpy() == plain.relations()).all()
-    assert most > 1

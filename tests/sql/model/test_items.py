@@ -73,23 +73,6 @@ def test_equals_one_bilstm_over_each_item(length_BI: list[list[int]], extra: int
                 torch.testing.assert_close(parameter.grad, lstm.get_parameter(name + suffix).grad, msg=name + suffix)
 
 
-def test_padding_may_hold_anything() -> None:
-    reader = make_reader()
-    torch.manual_seed(1)
-    word_BIJA = torch.randn(2, 3, 4, 5, dtype=torch.float64)
-    keep_BIJ = torch.arange(4) < torch.tensor([[1, 4, 2], [3, 0, 1]])[..., None]
-    other_BIJA = torch.where(keep_BIJ[..., None], word_BIJA, 1e6)
-    torch.testing.assert_close(reader(word_BIJA, keep_BIJ), reader(other_BIJA, keep_BIJ), rtol=0, atol=0)
-
-
-def test_the_order_of_words_matters_to_both_directions() -> None:
-    reader = make_reader()
-    word_BIJA = torch.randn(1, 1, 3, 5, dtype=torch.float64)
-    keep_BIJ = torch.ones(1, 1, 3, dtype=torch.bool)
-    one_D, other_D = reader(word_BIJA, keep_BIJ)[0, 0], reader(word_BIJA.flip(2), keep_BIJ)[0, 0]
-    assert (one_D - other_D).abs().min() > 1e-3
-
-
 def test_an_odd_width_is_refused() -> None:
     with pytest.raises(ConfigError, match="two directions: the width 7 must be even"):
         ItemReader(4, 7)

@@ -1,10 +1,9 @@
-"""The product's own acceptance set: the bundled questions, asked as a user asks them.
+"""The acceptance set: the bundled questions, asked as a user asks them.
 
-In: a model file. Out: `Acceptance`: for each of the 240 pairs of `sql/sample.py` whether the printed query is the gold
-one (exact match), gives its rows (execution accuracy), and runs at all; shares by database and hardness. No model was
-trained or tuned on these pairs. The schema is what the SQLite file tells of itself, the query is `Answer.sql`, and a
-question to which no query is printed is a wrong one. Questions are asked in as many processes as there are cores, one
-at a time each: threads would wait for each other, and a batch would not be what a user does.
+In: a model file. Out: `Acceptance`: for each of the 240 bundled questions, whether the printed query is exact, whether
+it gives the gold query's rows, and whether it runs; and shares by database and hardness. No model was trained or tuned
+on these questions. The schema is reflected from the SQLite file, the query is `Answer.sql`, and a question without a
+printed query counts as wrong. Each process asks one question at a time, as a user does.
 """
 
 import os
@@ -17,7 +16,7 @@ from typing import Any
 
 import torch
 from rich.console import Console
-from rich.progress import Progress
+from rich.progress import track
 from rich.table import Table
 
 from dtfixup.encoders import encoder_identity
@@ -25,11 +24,12 @@ from dtfixup.errors import GuardError
 from dtfixup.files import file_sha256
 from dtfixup.processes import Lost, run_supervised
 from dtfixup.provenance import provenance
-from dtfixup.sql.ask.answers import Verdict as Worth
-from dtfixup.sql.ask.opened import OpenedDatabase
+from dtfixup.sql.ask.answers import Verdict
+from dtfixup.sql.ask.opened import OpenedDatabase, open_database
 from dtfixup.sql.ask.parser import TextToSql, default_model
 from dtfixup.sql.database.dataset import Dataset, Example, open_dataset
 from dtfixup.sql.database.sample import sample_folder
+from dtfixup.sql.database.schema import Schema
 from dtfixup.sql.evaluation.evaluate import ALL
 from dtfixup.sql.evaluation.exact_match import Hardness
 from dtfixup.sql.evaluation.execution_accuracy import ExecutionOutcome, ExecutionVerdict, Pair, evaluate_execution
@@ -41,34 +41,34 @@ from dtfixup.weights.tensors import read_content
 from dtfixup.weights.trained import weights_file
 
 SPLITS = ("train", "dev")
-"""Files of the bundled dataset; both are of the acceptance set, the names are those of Spider's layout."""
+"""Files of the bundled dataset, with names of Spider's layout; the acceptance set is both."""
 _DEADLINE, _ROWS = 5.0, 100  # as `dtfixup sql ask --run`
-_PATIENCE = 180.0  # seconds for a question, loading the model included
+_PATIENCE = 180.0  # seconds for a question, including the time to load the model
 
 
 @dataclass(frozen=True)
 class Reply:
-    """What a user got for a question."""
+    """The reply to a question, as a user gets it."""
 
-    worth: Worth
+    verdict: Verdict
     sql: str | None
-    """The query that was printed."""
+    """The printed query."""
     guess: str | None = None
-    """The likeliest query where none was printed for want of a link."""
+    """The likeliest query, if none was printed because nothing links to the schema."""
     error: str = ""
     """Why the printed query does not run."""
 
 
 @dataclass(frozen=True)
-class Judged:
-    """A question, its answer and what that is worth."""
+class JudgedReply:
+    """A question, its reply, and what is right in it."""
 
     example: Example
     reply: Reply
     hardness: Hardness
     exact: bool
     is_exact_guess: bool
-    """The query was not printed, for want of a link, but would have been exact."""
+    """Whether the query was not printed, but would have been exact."""
     execution: ExecutionVerdict
     failures: tuple[Failure, ...]
 
@@ -86,12 +86,18 @@ class Share:
     exact: float
     execution: float
 
+    @classmethod
+    def of(cls, judged: Sequence[JudgedReply]) -> "Share":
+        count = len(judged)
+        exact, right = sum(item.exact for item in judged), sum(item.right for item in judged)
+        return cls(count, 100 * exact / count, 100 * right / count)
+
 
 @dataclass(frozen=True)
 class Acceptance:
-    """All questions, judged."""
+    """The replies to all questions, judged."""
 
-    judged: tuple[Judged, ...]
+    judged: tuple[JudgedReply, ...]
     ask_seconds: float
     seconds: float
     config: Mapping[str, Any] = field(default_factory=dict)
@@ -99,44 +105,44 @@ class Acceptance:
     @property
     def shares(self) -> dict[str, Share]:
         """By database, then by hardness, then `all`."""
-        groups = {name: [each for each in self.judged if each.example.database == name] for name in self.databases}
-        groups |= {level.value: [each for each in self.judged if each.hardness is level] for level in Hardness}
-        return {name: _share(chosen) for name, chosen in {**groups, ALL: list(self.judged)}.items() if chosen}
+        groups = {name: [item for item in self.judged if item.example.database == name] for name in self.databases}
+        groups |= {level.value: [item for item in self.judged if item.hardness is level] for level in Hardness}
+        return {name: Share.of(group) for name, group in {**groups, ALL: list(self.judged)}.items() if group}
 
     @property
     def databases(self) -> list[str]:
-        return sorted({each.example.database for each in self.judged})
+        return sorted({item.example.database for item in self.judged})
 
     @property
-    def failed(self) -> list[Judged]:
-        """Those whose printed query does not run."""
-        return [each for each in self.judged if each.reply.error]
+    def failed(self) -> list[JudgedReply]:
+        """The replies whose printed query does not run."""
+        return [item for item in self.judged if item.reply.error]
 
     @property
     def metrics(self) -> dict[str, float]:
-        """Flat names, as in `acceptance_exact`, `acceptance_execution_hard`."""
-        found: dict[str, float] = {}
+        """Metrics by flat names, such as `acceptance_exact` and `acceptance_execution_hard`."""
+        metrics: dict[str, float] = {}
         for name, share in self.shares.items():
             suffix = "" if name == ALL else f"_{name}"
-            found[f"acceptance_exact{suffix}"] = round(share.exact, 4)
-            found[f"acceptance_execution{suffix}"] = round(share.execution, 4)
-        sure = [each for each in self.judged if each.reply.worth is Worth.SURE]
-        found |= {
+            metrics[f"acceptance_exact{suffix}"] = round(share.exact, 4)
+            metrics[f"acceptance_execution{suffix}"] = round(share.execution, 4)
+        sure = [item for item in self.judged if item.reply.verdict is Verdict.SURE]
+        metrics |= {
             "questions": len(self.judged),
             "failed_to_run": len(self.failed),
-            "no_query": sum(each.reply.sql is None for each in self.judged),
-            "exact_but_not_printed": sum(each.is_exact_guess for each in self.judged),
+            "no_query": sum(item.reply.sql is None for item in self.judged),
+            "exact_but_not_printed": sum(item.is_exact_guess for item in self.judged),
             "sure": len(sure),
             "ask_seconds": round(self.ask_seconds, 1),
             "seconds": round(self.seconds, 1),
         }
         if sure:
-            found["acceptance_execution_of_sure"] = round(_share(sure).execution, 4)
-        return found
+            metrics["acceptance_execution_of_sure"] = round(Share.of(sure).execution, 4)
+        return metrics
 
     @property
     def line(self) -> str:
-        """Everything in one sentence."""
+        """A summary in one line."""
         whole, failed = self.shares[ALL], len(self.failed)
         ran = "every query runs" if not failed else f"{failed} queries do not run"
         return (
@@ -145,7 +151,7 @@ class Acceptance:
         )
 
     def to_json(self, started: float) -> dict[str, Any]:
-        """A result file; `started` is what `begin` returned."""
+        """The content of a result file; `started` comes from `provenance.begin`."""
         record = provenance(
             "sql-acceptance",
             f"dtfixup sql acceptance [--model FILE] --beam {self.config['beam']} --variants {self.config['variants']}",
@@ -154,15 +160,13 @@ class Acceptance:
             encoder=encoder_identity(self.config["encoder"]),
             data_hash=self.config["data_hash"],
         )
-        kept = {name: self.config[name] for name in ("beam", "variants", "workers", "model_sha256")}
-        wrong = [_failure_row(each) for each in self.judged if not each.right]
-        counts = dict(count_failures(each.failures for each in self.judged if not each.right))
+        wrong = [item for item in self.judged if not item.right]
         return {
             **record,
-            "config": kept,
+            "config": {name: self.config[name] for name in ("beam", "variants", "workers", "model_sha256")},
             "metrics": self.metrics,
-            "failures": counts,
-            "wrong": wrong,
+            "failures": dict(count_failures(item.failures for item in wrong)),
+            "wrong": [_failure_row(item) for item in wrong],
         }
 
 
@@ -178,19 +182,18 @@ def accept(
     """Ask every bundled question.
 
     Args:
-        model: the folder of a finished run or a file of weights; the shipped model where none is named.
-        beam: how many queries to look for.
-        variants: on how much randomised content the rows are compared too, as in `dtfixup sql evaluate`.
-        workers: processes; one for every core, and at most four, by default.
-        dataset: stands in for the bundled one.
-        show_progress: show bars.
+        model: the folder of a finished run or a file of weights; the shipped model by default.
+        beam: number of queries to look for.
+        variants: comparisons on randomised content, as in `dtfixup sql evaluate`.
+        workers: processes; one per core by default, at most four.
+        dataset: a dataset to ask instead of the bundled one.
+        show_progress: show progress bars.
     """
     started = time.monotonic()
     file = weights_file(default_model() if model is None else model)
     content = read_content(file)
     workers = workers or min(os.cpu_count() or 1, 4)
-    if dataset is None:
-        dataset = open_dataset(sample_folder())
+    dataset = open_dataset(sample_folder()) if dataset is None else dataset
     examples = [example for split in SPLITS for example in dataset.split(split)]
     replies = ask_all(partial(_ask, str(file), beam), examples, dataset, workers=workers, show_progress=show_progress)
     ask_seconds = time.monotonic() - started
@@ -202,7 +205,7 @@ def accept(
         "model_sha256": file_sha256(file),
         "encoder": content.get("fingerprint", {}).get("encoder", ""),
         "seed": content.get("accuracy", {}).get("seed", 0),
-        "data_hash": dataset.folder.name,  # the bundled dataset lies under the hash of its bytes
+        "data_hash": dataset.folder.name,  # the bundled dataset's folder is named by the hash of its bytes
     }
     return Acceptance(tuple(judged), ask_seconds, time.monotonic() - started, config)
 
@@ -215,25 +218,24 @@ def ask_all(
     workers: int,
     show_progress: bool = True,
 ) -> list[Reply]:
-    """Replies to all questions, in their order; `ask` is importable by name, or a partial of what is."""
+    """The replies to all questions, in order; `ask` is importable by name, or a partial of a function that is."""
     tasks = [(example.question, dataset.database_file(example.database)) for example in examples]
-    replies = [Reply(Worth.UNSURE, None, error="it was not asked")] * len(tasks)
-    with Progress(disable=not show_progress, transient=True) as bar:
-        asking = bar.add_task("asking", total=len(tasks))
-        for position, reply in run_supervised(ask, tasks, workers=workers, deadline=_PATIENCE):
-            replies[position] = Reply(Worth.UNSURE, None, error=reply.reason) if isinstance(reply, Lost) else reply
-            bar.advance(asking)
-    return replies
+    replies: dict[int, Reply] = {}
+    running = run_supervised(ask, tasks, workers=workers, deadline=_PATIENCE)
+    for position, reply in track(running, "asking", len(tasks), disable=not show_progress, transient=True):
+        replies[position] = Reply(Verdict.UNSURE, None, error=reply.reason) if isinstance(reply, Lost) else reply
+    return [replies[position] for position in range(len(tasks))]
 
 
 def _ask(model: str, beam: int, task: tuple[str, Path]) -> Reply:
-    """In a worker: one question through `TextToSql`, and its query run as `--run` does."""
+    """Ask a question and run its query, as `dtfixup ask --run` does; in a worker process."""
     question, file = task
-    answer = _parser(model).ask(question, _database(file), beam)
+    database = _database(file)
+    answer = _parser(model).ask(question, database, beam)
     if answer.sql is None:
         return Reply(answer.verdict, None, answer.alternatives[0].sql if answer.alternatives else None)
     try:
-        with open_guarded(file, deadline=_DEADLINE, max_rows=_ROWS) as connection:
+        with open_guarded(database, deadline=_DEADLINE, max_rows=_ROWS) as connection:
             connection.run(answer.sql)
     except GuardError as failure:
         return Reply(answer.verdict, answer.sql, error=str(failure))
@@ -242,13 +244,13 @@ def _ask(model: str, beam: int, task: tuple[str, Path]) -> Reply:
 
 @lru_cache(maxsize=1)
 def _parser(model: str) -> TextToSql:
-    torch.set_num_threads(1)  # the other cores have workers of their own
+    torch.set_num_threads(1)  # the other cores run other workers
     return TextToSql.load(model)
 
 
 @lru_cache(maxsize=16)
 def _database(file: Path) -> OpenedDatabase:
-    return OpenedDatabase(file)
+    return open_database(file)
 
 
 def judge_replies(
@@ -259,26 +261,26 @@ def judge_replies(
     variants: int = 3,
     workers: int | None = None,
     show_progress: bool = True,
-) -> list[Judged]:
-    """Exact match of the plain text, execution accuracy of what was printed."""
+) -> list[JudgedReply]:
+    """Judge the printed queries by exact match and by execution."""
     both = list(zip(examples, replies, strict=True))
     pairs = [Pair(example.database, example.query, reply.sql) for example, reply in both if reply.sql is not None]
     executed = iter(evaluate_execution(pairs, dataset, variants=variants, workers=workers, show_progress=show_progress))
-    nothing = ExecutionVerdict(ExecutionOutcome.PREDICTION_FAILED, "no query")
+    no_query = ExecutionVerdict(ExecutionOutcome.PREDICTION_FAILED, "no query")
     return [
-        _judged(example, reply, dataset, nothing if reply.sql is None else next(executed)) for example, reply in both
+        _judge(example, reply, dataset.schemas[example.database], no_query if reply.sql is None else next(executed))
+        for example, reply in both
     ]
 
 
-def _judged(example: Example, reply: Reply, dataset: Dataset, execution: ExecutionVerdict) -> Judged:
-    schema = dataset.schemas[example.database]
+def _judge(example: Example, reply: Reply, schema: Schema, execution: ExecutionVerdict) -> JudgedReply:
     verdict = judge_any(example.query, reply.sql, schema)
     failures = failures_of(verdict)
     if reply.sql is None:
         failures = (Failure.NO_QUERY,)
     elif verdict.exact and execution.outcome is not ExecutionOutcome.EQUAL:
         failures = (Failure.VALUES,)
-    return Judged(
+    return JudgedReply(
         example,
         reply,
         verdict.hardness,
@@ -289,39 +291,33 @@ def _judged(example: Example, reply: Reply, dataset: Dataset, execution: Executi
     )
 
 
-def _share(chosen: Sequence[Judged]) -> Share:
-    exact, right = (100 * sum(hits) / len(chosen) for hits in ([e.exact for e in chosen], [e.right for e in chosen]))
-    return Share(len(chosen), exact, right)
-
-
-def _failure_row(each: Judged) -> dict[str, Any]:
+def _failure_row(item: JudgedReply) -> dict[str, Any]:
     return {
-        "database": each.example.database,
-        "hardness": each.hardness.value,
-        "question": each.example.question,
-        "gold": each.example.query,
-        "predicted": each.reply.sql,
-        "exact": each.exact,
-        "kinds": [kind.value for kind in each.failures],
-        "reason": each.execution.reason,
+        "database": item.example.database,
+        "hardness": item.hardness.value,
+        "question": item.example.question,
+        "gold": item.example.query,
+        "predicted": item.reply.sql,
+        "exact": item.exact,
+        "kinds": [kind.value for kind in item.failures],
+        "reason": item.execution.reason,
     }
 
 
-def show_acceptance(found: Acceptance, console: Console, *, failures: int = 0) -> None:
-    """Print the shares, some failures, every query that does not run, and the line that says it all."""
+def show_acceptance(acceptance: Acceptance, console: Console, *, failures: int = 0) -> None:
+    """Print the shares, some failures, every query that does not run, and the summary."""
     table = Table(title="acceptance set, %", title_justify="left")
     for heading in ("", "questions", "exact", "execution"):
         table.add_column(heading, justify="right" if heading else "left")
-    shares = list(found.shares.items())
-    for place, (name, share) in enumerate(shares):
-        is_last = place + 1 in (len(found.databases), len(shares) - 1)
+    shares = list(acceptance.shares.items())
+    for count, (name, share) in enumerate(shares, start=1):
+        is_last = count in (len(acceptance.databases), len(shares) - 1)
         table.add_row(name, str(share.count), f"{share.exact:.1f}", f"{share.execution:.1f}", end_section=is_last)
     console.print(table)
-    for each in [each for each in found.judged if not each.right][:failures]:
-        predicted = each.reply.sql or "no query"
-        for line in (each.example.question, f"  wanted {each.example.query}", f"  got    {predicted}"):
-            console.print(printable(line), markup=False, highlight=False, soft_wrap=True)
-    for each in found.failed:
-        told = f"does not run: {each.example.question}: {each.reply.error}"
-        console.print(printable(told), markup=False, highlight=False, soft_wrap=True)
-    console.print(found.line, markup=False, highlight=False, soft_wrap=True)
+    lines = []
+    for item in [item for item in acceptance.judged if not item.right][:failures]:
+        predicted = item.reply.sql or "no query"
+        lines += [item.example.question, f"  wanted {item.example.query}", f"  got    {predicted}"]
+    lines += [f"does not run: {item.example.question}: {item.reply.error}" for item in acceptance.failed]
+    for line in [*lines, acceptance.line]:
+        console.print(printable(line), markup=False, highlight=False, soft_wrap=True)

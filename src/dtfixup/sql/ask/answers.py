@@ -1,7 +1,8 @@
 """The answer to a question.
 
-Out of `parser.py`: `Answer`, with SQL in the database's dialect, what else the question may mean, what its words link
-to, and how sure the model is. `ask/view.py` shows it in a terminal, a notebook by itself; `to_json` is for programs.
+`parser.py` makes an `Answer`: the SQL in the database's dialect, the other queries that the question may mean, the
+links of its words, and how sure the model is. `view.py` shows it in a terminal, `_repr_html_` in a notebook; `to_json`
+is for programs.
 """
 
 import html
@@ -18,14 +19,13 @@ from dtfixup.sql.language.words import Word, compact, name_lemmas
 from dtfixup.sql.linking.links import Links
 from dtfixup.sql.linking.value_links import STRONG
 from dtfixup.sql.linking.view import links_content
-from dtfixup.sql.model.predictions import Prediction
 
 SURE_ABOVE = 0.5
-"""A query is sure whose probability is at least this, unless the model's file says otherwise (`sure_above`)."""
+"""The least probability of a sure query, unless the model's file has its own (`sure_above`)."""
 MIN_ABBREVIATION = 3
-"""Letters of a word of a name from which a question's word may begin with it: `pat` and `patients`."""
+"""Fewest letters of a word in a name that may be the beginning of a question's word: `pat` and `patients`."""
 MIN_STEM = 4
-"""Letters of a name from which it is found inside other words, and not by chance."""
+"""Fewest letters of a name that may be inside other words; shorter ones are there by chance."""
 
 
 class Verdict(StrEnum):
@@ -33,9 +33,9 @@ class Verdict(StrEnum):
 
     SURE = "sure"
     UNSURE = "unsure"
-    """The likeliest query is not likely enough, or there is none: look at the alternatives."""
+    """There is a doubt, or no query is likely enough: look at the alternatives."""
     NO_LINK = "no_link"
-    """No word of the question names a table, a column or a stored value: every query would be a guess."""
+    """No word of the question names a table, a column or a stored value, so every query would be a guess."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Alternative:
     sql: str
     """In the database's dialect."""
     probability: float
-    """The model's probability of this query among the alternatives: they sum to 1."""
+    """The model's probability of this query among the alternatives, which sum to 1."""
     score: float
     """The model's log-probability of this query among all queries."""
     tree: Node
@@ -54,10 +54,10 @@ class Alternative:
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds."""
+    """The seconds of each step."""
 
     read: float
-    """To read the database; next to nothing once it is read."""
+    """To read the database; almost 0 for one that was read before."""
     link: float
     """To link the words of the question."""
     search: float
@@ -72,28 +72,28 @@ class Timing:
 
 @dataclass(frozen=True)
 class Answer:
-    """A question answered."""
+    """The answer to a question."""
 
     question: str
     verdict: Verdict
     alternatives: tuple[Alternative, ...]
-    """The likeliest first; guesses where no word of the question links to the schema."""
+    """The likeliest first; guesses if no word of the question links to the schema."""
     words: tuple[Word, ...]
     links: Links
     schema: Schema
     dialect: Dialect
     timing: Timing
     doubts: tuple[str, ...] = ()
-    """What speaks against the likeliest query, in sentences; with any, the answer is not sure."""
+    """Reasons against the likeliest query; an answer with a doubt is not sure."""
 
     @property
     def sql(self) -> str | None:
-        """The likeliest query; None where no word of the question links to the schema, or no query can be written."""
+        """The likeliest query; None if no word of the question links to the schema, or no query can be written."""
         is_guess = self.verdict is Verdict.NO_LINK
         return None if is_guess or not self.alternatives else self.alternatives[0].sql
 
     def _repr_html_(self) -> str:
-        """The answer in a notebook: question, SQL, doubts, alternatives."""
+        """Show the answer in a notebook: question, SQL, doubts, alternatives."""
         parts = [f"<p><b>{html.escape(self.question)}</b></p>"]
         if self.sql is not None:
             parts.append(f"<pre><code>{html.escape(self.sql)}</code></pre>")
@@ -134,48 +134,45 @@ class Answer:
 
 
 def verdict_of(alternatives: Sequence[Alternative], sure_above: float, doubts: Sequence[str] = ()) -> Verdict:
-    """Sure where the likeliest query has at least the probability `sure_above`, and nothing speaks against it."""
+    """Sure if the likeliest query has at least the probability `sure_above`, and there is no doubt."""
     is_sure = bool(alternatives) and alternatives[0].probability >= sure_above and not doubts
     return Verdict.SURE if is_sure else Verdict.UNSURE
 
 
-def probabilities(queries: Sequence[Prediction]) -> list[float]:
-    """The probability of each query among all of them."""
-    if not queries:
-        return []
-    best = max(query.score for query in queries)
-    weights = [math.exp(query.score - best) for query in queries]
+def softmax(scores: Sequence[float]) -> list[float]:
+    """Probabilities from log-probabilities, which sum to 1."""
+    weights = [math.exp(score - max(scores)) for score in scores]
     return [weight / sum(weights) for weight in weights]
 
 
-def has_link(words: Sequence[Word], links: Links, schema: Schema) -> bool:
-    """Whether any word names a table, a column or a stored value, or at least begins as a name does.
+def has_any_link(words: Sequence[Word], links: Links, schema: Schema) -> bool:
+    """Whether a question has a strong link, or a word that resembles a stored value."""
+    return bool(links.values) or has_strong_link(words, links, schema)
 
-    Names are cut short and dictionaries have gaps: `patients` and `pat`, `mechanics` and `Mechanic`, `high schoolers`
+
+def has_strong_link(words: Sequence[Word], links: Links, schema: Schema) -> bool:
+    """Whether any word names a table, a column or a whole stored value, or begins like a name.
+
+    Names are abbreviated and dictionaries have gaps: `patients` and `pat`, `mechanics` and `Mechanic`, `high schoolers`
     and `Highschooler`.
     """
     if links.names or any(link.strength >= STRONG for link in links.values):
         return True
-    spelt = [word.text.lower() for word in words if not word.is_mark]
-    together = "".join(spelt)
+    lower = [word.text.lower() for word in words if not word.is_mark]
+    together = "".join(lower)
     items: list[Table | Column] = [*schema.tables, *schema.columns]
     for item in items:
         name = compact(item.name)
         if len(name) >= MIN_STEM and name in together:
             return True
-        begins = tuple(part for part in name_lemmas(item.natural) if len(part) >= MIN_ABBREVIATION)
-        if any(word.startswith(begins) for word in spelt if len(word) > MIN_STEM):
+        parts = tuple(part for part in name_lemmas(item.natural) if len(part) >= MIN_ABBREVIATION)
+        if any(word.startswith(parts) for word in lower if len(word) > MIN_STEM):
             return True
     return False
 
 
-def is_linked(words: Sequence[Word], links: Links, schema: Schema) -> bool:
-    """Whether a question has a link, or a word that at least resembles a stored value."""
-    return bool(links.values) or has_link(words, links, schema)
-
-
 def tree_content(child: Child, schema: Schema) -> Any:
-    """A tree as nested lists, rule first; columns by their names, literals by their text."""
+    """A tree as nested lists, the rule first, with the names of columns and the texts of literals."""
     match child:
         case Node(rule, children):
             return [rule, *(tree_content(grandchild, schema) for grandchild in children)]

@@ -1,7 +1,7 @@
-"""`make demo`: five questions to the bundled databases, the score on all bundled questions, and how to go on.
+"""`make demo`: five questions to the bundled databases, the score on all bundled questions, and what to do next.
 
-In: a model. Out, on the screen: for each question its SQL, the rows, and a remark where the model is not sure. The
-questions are not of the acceptance set; the model answers them as it is, and a wrong answer is shown like a right one.
+In: a model. Out, on the screen: the SQL and rows of each question, with a remark if the model is not sure. The
+questions are not in the acceptance set, and wrong answers are shown too.
 """
 
 import os
@@ -14,11 +14,9 @@ from rich.text import Text
 
 from dtfixup.errors import GuardError
 from dtfixup.sql.ask.acceptance import Acceptance, accept
-from dtfixup.sql.ask.opened import OpenedDatabase
+from dtfixup.sql.ask.opened import OpenedDatabase, open_database
 from dtfixup.sql.ask.parser import TextToSql, default_model
 from dtfixup.sql.ask.view import remark, rows_table, sql_view
-from dtfixup.sql.database.dataset import open_dataset
-from dtfixup.sql.database.sample import sample_folder
 from dtfixup.sql.execution.run import run_query
 from dtfixup.sql.linking.view import printable
 
@@ -35,24 +33,22 @@ _INDENT = (0, 0, 1, 2)
 
 
 def show_ask_demo(model: str | Path | None, console: Console) -> Acceptance:
-    """Ask, run, show; then ask the acceptance set."""
+    """Ask, run and show the questions; then ask the acceptance set."""
     file = Path(default_model() if model is None else model)
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as in `dtfixup sql ask`: two threads gain nothing here
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as in `dtfixup sql ask`: a second thread gains nothing
     torch.set_num_threads(1)
-    parser, dataset = TextToSql.load(file), open_dataset(sample_folder())
-    opened: dict[str, OpenedDatabase] = {}
-    for database, question in QUESTIONS:
-        if database not in opened:
-            opened[database] = OpenedDatabase(dataset.database_file(database))
-        _show_answer(parser, opened[database], database, question, console)
-    found = accept(file)  # what `dtfixup sql acceptance` measures
+    parser = TextToSql.load(file)
+    opened = {name: open_database(f"sample:{name}") for name, _ in QUESTIONS}
+    for name, question in QUESTIONS:
+        _show_answer(parser, opened[name], name, question, console)
+    score = accept(file)  # as `dtfixup sql acceptance`
     for line in (
         "on your own database:  dtfixup sql ask --database FILE --run",
         "the page:              dtfixup serve",
-        found.line,
+        score.line,
     ):
         console.print(line, markup=False, highlight=False, soft_wrap=True)
-    return found
+    return score
 
 
 def _show_answer(parser: TextToSql, database: OpenedDatabase, name: str, question: str, console: Console) -> None:
@@ -64,7 +60,7 @@ def _show_answer(parser: TextToSql, database: OpenedDatabase, name: str, questio
         return
     console.print(Padding(sql_view(answer.sql), (0, 0, 0, 2)))
     try:
-        rows = run_query(database.location, answer.sql, deadline=_DEADLINE, max_rows=_ROWS)
+        rows = run_query(database, answer.sql, deadline=_DEADLINE, max_rows=_ROWS)
         console.print(Padding(rows_table(rows), _INDENT))
     except GuardError as error:
         console.print(Padding(Text(printable(str(error)), "red"), _INDENT))

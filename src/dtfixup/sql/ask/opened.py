@@ -1,8 +1,8 @@
 """A user's database, opened once and kept between questions.
 
-In: whatever `Location.of` takes. Out: `OpenedDatabase`, whose `read` gives the schema, the content and what the model
-sees of them. They are read at the first question; a SQLite file that has changed since is read again, a server's
-database is when `refresh` is called.
+In: whatever `Location.of` takes. Out: `OpenedDatabase`, whose `read` returns the schema, the content and the model's
+inputs. They are read at the first question. A SQLite file is read again when it has changed, a server's database when
+`refresh` was called.
 """
 
 from dataclasses import dataclass
@@ -23,17 +23,17 @@ from dtfixup.sql.dialects.translate import Translator
 from dtfixup.sql.linking.inputs import DatabaseInputs, describe_database
 
 MOST_COLUMNS = 3000
-"""Columns and tables of a schema that is read: the time and memory of a question grow with their square."""
+"""Largest number of columns and tables: the time and memory of a question grow with their square."""
 
 
 @dataclass(frozen=True)
 class Reading:
-    """What was read of a database, at one time."""
+    """The content of a database at one time."""
 
     inputs: DatabaseInputs
     translator: Translator
     left_out: tuple[str, ...]
-    """In sentences, what of the database no question can reach."""
+    """Sentences on the parts of the database that no question can reach."""
     stamp: tuple[Any, ...]
 
     @property
@@ -42,7 +42,7 @@ class Reading:
 
 
 class OpenedDatabase:
-    """A database for many questions, of several threads too; made by `open_database`."""
+    """A database for many questions, also from several threads; made by `open_database`."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class OpenedDatabase:
 
     @property
     def shown(self) -> str:
-        """The database as a message may show it."""
+        """The database for messages, without a password."""
         return self.location.shown
 
     @property
@@ -67,7 +67,7 @@ class OpenedDatabase:
         return self.location.dialect
 
     def read(self) -> Reading:
-        """The schema and content; read from the database at first, and where its file has changed."""
+        """The schema and content; read from the database the first time, and when its file has changed."""
         with self._lock:
             stamp = _stamp(self.location)
             if self._reading is None or self._reading.stamp != stamp:
@@ -88,12 +88,12 @@ class OpenedDatabase:
         items = len(schema.columns) + len(schema.tables)
         if items > MOST_COLUMNS:
             raise SchemaError(
-                f"{self.shown} has {items:,} columns and tables, and at most {MOST_COLUMNS:,} can be read at once: ask "
-                "over a namespace, a user or a copy that sees fewer tables"
+                f"{self.shown} has {items:,} columns and tables; the limit is {MOST_COLUMNS:,}: ask over a namespace, "
+                "a user or a copy with fewer tables"
             )
         try:
             content = open_content(schema, self.location)
-        except DataError as error:  # the cache cannot be written: nothing is wrong with the question
+        except DataError as error:  # the cache cannot be written, so the question is not at fault
             raise SchemaError(str(error)) from None
         declared = {} if self.dialect is Dialect.SQLITE else declared_types(self.location, schema)
         translator = Translator(schema, self.dialect, content=content, declared=declared)
@@ -103,12 +103,12 @@ class OpenedDatabase:
 def open_database(
     database: DatabaseLike, *, schema: Schema | None = None, names: Names | None = None, namespace: str | None = None
 ) -> OpenedDatabase:
-    """Open a database for many questions: what is read of it is kept.
+    """Open a database for many questions: its schema and content are read once.
 
     Args:
         database: a SQLite file, a URL of PostgreSQL, MySQL or MariaDB, `sample:NAME` of a bundled database, or an open
             `sqlite3.Connection`, which stands for its file; a database in memory is copied as it is now.
-        schema: stands in for the one that the database has.
+        schema: a schema to use instead of the database's own.
         names: natural names of tables and columns (`names.read_names`).
         namespace: a PostgreSQL schema, or another database of a MySQL server.
     """
@@ -116,7 +116,7 @@ def open_database(
 
 
 def _stamp(location: Location) -> tuple[Any, ...]:
-    """Changes when a file or its log does; empty for a server."""
+    """A value that changes with the file or its log; empty for a server."""
     path = location.path
     if path is None:
         return ()
@@ -124,7 +124,7 @@ def _stamp(location: Location) -> tuple[Any, ...]:
         states = [path.stat(), *(log.stat() for log in [path.with_name(path.name + "-wal")] if log.exists())]
     except OSError as error:
         raise SchemaError(
-            f"{path} cannot be read any more ({error.strerror}): put it back, or name another database"
+            f"{path} can no longer be read ({error.strerror}): put it back, or name another database"
         ) from None
     return tuple((state.st_ino, state.st_size, state.st_mtime_ns) for state in states)
 
@@ -143,15 +143,15 @@ _DECLARED = {
         WHERE data_type IN ('tinyint', 'smallint', 'mediumint', 'int', 'bigint', 'year')
           AND table_schema = IF(:namespace = '', database(), :namespace)""",
 }
-"""Columns with the types that matter. PostgreSQL's categories are those of text, truth, dates and intervals; an enum, a
-uuid or an address is none of these, though a schema takes it for text. A domain goes by its base type, but for one of
-an enum, which PostgreSQL does not compare with that enum."""
+"""Columns whose types matter to a translation. PostgreSQL's query leaves out the categories of text, booleans, dates
+and intervals; an enum, a uuid or an address is in none of them, although a schema has it as text. A domain has its base
+type, except over an enum, which PostgreSQL does not compare with that enum."""
 
 
 def declared_types(location: Location, schema: Schema) -> dict[int, str]:
-    """Types of columns as a server names them: of numbers, and on PostgreSQL all that compare with their own only.
+    """The server's types of number columns, and on PostgreSQL of columns that compare only with their own type.
 
-    Quotients of whole numbers are whole in SQLite, and SQLite compares anything with text.
+    A translation needs them, because SQLite divides integers to integers and compares anything with text.
     """
     namespace = schema.tables[0].namespace or ""
     engine = open_engine(location)

@@ -1,8 +1,7 @@
 """Ask a database in English.
 
-In: a question and a database. Out: `Answer`. `TextToSql.ask` is the order of the work: read the database, link the
-words of the question, search for queries, write them in the database's dialect, drop the absurd ones, doubt the
-likeliest.
+In: a question and a database. Out: `Answer`. `TextToSql.ask` has the steps in order: read the database, link the words
+of the question, search for queries, write them in the database's dialect, drop the absurd ones, doubt the likeliest.
 
 >>> parser = TextToSql.load("runs/first")  # doctest: +SKIP
 >>> shop = open_database("postgresql://reader@localhost/shop")  # doctest: +SKIP
@@ -27,9 +26,9 @@ from dtfixup.sql.ask.answers import (
     Answer,
     Timing,
     Verdict,
-    has_link,
-    is_linked,
-    probabilities,
+    has_any_link,
+    has_strong_link,
+    softmax,
     verdict_of,
 )
 from dtfixup.sql.ask.opened import OpenedDatabase, Reading, open_database
@@ -37,10 +36,11 @@ from dtfixup.sql.database.location import DatabaseLike
 from dtfixup.sql.database.schema import Schema
 from dtfixup.sql.grammar.transitions import STEP_LIMIT
 from dtfixup.sql.grammar.tree import Literal, Node
+from dtfixup.sql.language.words import split_words
 from dtfixup.sql.linking.inputs import DatabaseInputs, QuestionInputs, describe_question
 from dtfixup.sql.linking.plausibility import absurdities, doubts
 from dtfixup.sql.model.predictions import Prediction, predictions_of
-from dtfixup.sql.model.prepared import ExampleArrays, SpecialTokens
+from dtfixup.sql.model.prepared import ExampleArrays, SpecialIds
 from dtfixup.sql.model.search import corpus_for, search_all
 from dtfixup.sql.model.store import TrainedModel, load_model
 from dtfixup.sql.preparation.assembly import assemble_question
@@ -50,17 +50,17 @@ __all__ = ["MOST_CHARACTERS", "Answer", "TextToSql", "Verdict", "default_model",
 MOST_CHARACTERS = 2000
 """The longest question."""
 SHIPPED = "sql-sp-minilm.safetensors"
-"""The file of the model that comes with the package, made by `dtfixup sql pack`."""
-_KNOWN_WORDS = 50_000
+"""The file of the shipped model, which `dtfixup sql pack` wrote."""
+_CACHED_WORDS = 50_000
 
 
 def default_model() -> Path:
-    """The model that is used where none is named: the file that comes with the package."""
+    """The file of the shipped model, which is used if none is named."""
     shipped = Path(str(files("dtfixup.sql") / "shipped" / SHIPPED))
     if not shipped.is_file():
         raise CheckpointError(
             f"no model is shipped with this copy of dtfixup: sql/shipped/{SHIPPED} is missing. Install the whole "
-            "package, or train one with `dtfixup sql train --data SPIDER --out runs/first` (minutes on a GPU; "
+            "package, or train a model with `dtfixup sql train --data SPIDER --out runs/first` (minutes on a GPU; "
             "`--preset smoke` for a trial on a CPU) and give it as --model runs/first"
         )
     return shipped
@@ -70,52 +70,54 @@ class TextToSql:
     """A trained model that turns questions into SQL; one may serve several threads."""
 
     steps: int = STEP_LIMIT
-    """The most steps of a derivation: no query is longer, and no question takes longer."""
+    """The largest number of steps of a query, which bounds the time of a question."""
 
     def __init__(self, trained: TrainedModel, tokenizer: Tokenizer) -> None:
         self.trained = trained
         self.device = next(trained.model.parameters()).device
         self.sure_above = _sure_above(trained)
-        self._tokenizer = _WordCache(tokenizer)
-        self._special = SpecialTokens(tokenizer.cls_id, tokenizer.sep_id, tokenizer.pad_id)
+        self.tokenizer = tokenizer
+        self._cut_words = _WordCache(tokenizer)
+        self._special = SpecialIds(tokenizer.cls_id, tokenizer.sep_id, tokenizer.pad_id)
 
     @classmethod
     def load(cls, path_or_name: str | Path | None = None, device: torch.device | str = "cpu") -> "TextToSql":
-        """The model of a finished run by its folder, or of a file of weights; by default `default_model`."""
+        """Load the model of a finished run's folder or of a file of weights; by default the shipped one."""
         path = default_model() if path_or_name is None else path_or_name
         trained = load_model(path, device)
         tokenizer = load_tokenizer(trained.encoder)
         if trained.content["fingerprint"].get("tokenizer", tokenizer.sha256) != tokenizer.sha256:
             raise CheckpointError(
-                f"{path} was trained with another tokenizer than {trained.encoder} has here: use the encoder that it "
-                "was trained on"
+                f"{path} was trained with another tokenizer than that of {trained.encoder} here: use the encoder that "
+                "it was trained on"
             )
         return cls(trained, tokenizer)
 
     def ask(self, question: str, database: DatabaseLike, beam: int = 5) -> Answer:
-        """Answer a question; `beam` is how many queries the search keeps.
+        """Answer a question; `beam` is the number of queries that the search keeps.
 
-        A path or URL is opened for this question alone: pass what `open_database` returns to ask more than one.
+        A path or URL is opened for this question only. To ask more than one, pass what `open_database` returns.
         """
         if beam < 1:
             raise ConfigError(f"a beam holds at least one query, got {beam}")
-        text = _checked(question)
+        text = self.require_readable(question)
         opened = database if isinstance(database, OpenedDatabase) else open_database(database)
         watch = _Stopwatch()
         reading = opened.read()
         watch.lap()
         inputs = describe_question(text, reading.inputs)
         watch.lap()
-        queries = self.search(text, inputs, reading.inputs, beam) if inputs.words else []
+        queries = self.search(text, inputs, reading.inputs, beam)
         watch.lap()
         written = _write(queries, reading)
         alternatives, objections = _choose(written, reading)
         objections += tuple(_doubts(alternatives[0].tree, inputs, reading.schema)) if alternatives else ()
-        verdict = verdict_of(alternatives, self.sure_above, objections)
+        is_linked = has_any_link(inputs.words, inputs.links, reading.schema)
+        verdict = verdict_of(alternatives, self.sure_above, objections) if is_linked else Verdict.NO_LINK
         watch.lap()
         return Answer(
             question=text,
-            verdict=verdict if is_linked(inputs.words, inputs.links, reading.schema) else Verdict.NO_LINK,
+            verdict=verdict,
             doubts=objections,
             alternatives=alternatives,
             words=inputs.words,
@@ -127,19 +129,31 @@ class TextToSql:
 
     def search(self, text: str, question: QuestionInputs, database: DatabaseInputs, beam: int) -> list[Prediction]:
         """Queries in SQLite's dialect, the likeliest first."""
-        arrays = assemble_question(text, question, database, self._tokenizer.pieces)
-        self._check_length(len(arrays["token.id"]))
+        arrays = assemble_question(text, question, database, self._cut_words)
         corpus = corpus_for(self.trained.model, ExampleArrays(arrays, self._special), self.device)
-        only = np.zeros(1, np.int64)
-        [hypotheses] = search_all(self.trained.model, corpus, only, beam=beam, limit=self.steps)
+        [hypotheses] = search_all(self.trained.model, corpus, np.zeros(1, np.int64), beam=beam, limit=self.steps)
         literals = [Literal(candidate.text, candidate.kind) for candidate in question.candidates]
         return predictions_of(hypotheses, literals, database.schema, quote_names=True)
 
-    def _check_length(self, tokens: int) -> None:
-        """Half of what the encoder reads at once is left for the schema."""
-        most = self.trained.model.encoder.max_tokens // 2
+    def require_readable(self, question: str) -> str:
+        """Return the question without blanks around it; an error says why the model cannot read it."""
+        if len(question) > MOST_CHARACTERS:
+            raise DataError(
+                f"the question has {len(question):,} characters; the limit is {MOST_CHARACTERS:,}: ask it in fewer "
+                "words"
+            )
+        try:
+            question.encode()
+        except UnicodeEncodeError as error:
+            raise DataError(f"the question has half a surrogate pair at character {error.start}") from None
+        text = question.strip()
+        if not text:
+            raise DataError("the question is empty: ask something, such as 'How many pets are there?'")
+        tokens = sum(map(len, self._cut_words([word.text for word in split_words(text)])))
+        most = self.trained.model.encoder.max_tokens // 2  # the other half is for the schema
         if tokens > most:
-            raise DataError(f"the question has {tokens} subwords, and the model reads {most}: ask it in fewer words")
+            raise DataError(f"the question has {tokens} subwords; the limit is {most}: ask it in fewer words")
+        return text
 
 
 class _Stopwatch:
@@ -155,22 +169,8 @@ class _Stopwatch:
         self._last = now
 
 
-def _checked(question: str) -> str:
-    if len(question) > MOST_CHARACTERS:
-        raise DataError(
-            f"the question has {len(question):,} characters, and {MOST_CHARACTERS:,} are read: ask it in fewer words"
-        )
-    try:
-        question.encode()
-    except UnicodeEncodeError as error:
-        raise DataError(f"the question is not text: half a surrogate pair at character {error.start}") from None
-    if not question.strip():
-        raise DataError("the question is empty: ask something, such as 'How many pets are there?'")
-    return question.strip()
-
-
 def _write(queries: Sequence[Prediction], reading: Reading) -> dict[str, tuple[Prediction, Node]]:
-    """The queries by their SQL in the database's dialect, without those that it cannot say, and no text twice."""
+    """The queries by their SQL in the database's dialect, except those that the dialect cannot express."""
     written: dict[str, tuple[Prediction, Node]] = {}
     for query in queries:
         if query.tree is None:
@@ -183,46 +183,46 @@ def _write(queries: Sequence[Prediction], reading: Reading) -> dict[str, tuple[P
 def _choose(
     written: dict[str, tuple[Prediction, Node]], reading: Reading
 ) -> tuple[tuple[Alternative, ...], tuple[str, ...]]:
-    """The queries that make sense, or all where none does; and what is absurd about the likeliest of all."""
+    """The queries that make sense, or all if none does; and the reasons against the likeliest query of all."""
     schema, content = reading.schema, reading.inputs.content
     reasons = {sql: tuple(absurdities(tree, schema, content)) for sql, (_, tree) in written.items()}
     objections = next(iter(reasons.values()), ())
     if not all(reasons.values()):
         objections = tuple(f"in a likelier query {reason}" for reason in objections)
         written = {sql: pair for sql, pair in written.items() if not reasons[sql]}
-    shares = probabilities([query for query, _ in written.values()])
+    probabilities = softmax([query.score for query, _ in written.values()])
     alternatives = tuple(
-        Alternative(sql, share, query.score, tree)
-        for (sql, (query, tree)), share in zip(written.items(), shares, strict=True)
+        Alternative(sql, probability, query.score, tree)
+        for (sql, (query, tree)), probability in zip(written.items(), probabilities, strict=True)
     )
     return alternatives, objections
 
 
 def _doubts(tree: Node, question: QuestionInputs, schema: Schema) -> Iterator[str]:
-    if not has_link(question.words, question.links, schema):
+    if not has_strong_link(question.words, question.links, schema):
         yield "no word names a table, a column or a whole stored value"
     yield from doubts(tree, question, schema)
 
 
 def _sure_above(trained: TrainedModel) -> float:
-    """The threshold that the model's file names, or ours."""
+    """The threshold in the model's file, or the default."""
     value = trained.content.get("sure_above", SURE_ABOVE)
     if not isinstance(value, int | float) or not 0 <= value <= 1:
-        raise CheckpointError(f"the model's file says sure_above = {value!r}; expected a number from 0 to 1")
+        raise CheckpointError(f"the model's file has sure_above = {value!r}; expected a number from 0 to 1")
     return float(value)
 
 
 class _WordCache:
-    """A tokenizer that cuts a word once: the words of a schema come with every question."""
+    """`Tokenizer.pieces` with a cache, since the words of a schema return with every question."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
-        self._known: dict[tuple[str, bool], list[int]] = {}
+        self._cache: dict[tuple[str, bool], list[int]] = {}
 
-    def pieces(self, words: Sequence[str], *, spaced: bool = True) -> list[list[int]]:
-        new = [word for word in words if (word, spaced) not in self._known]
-        cut = dict(zip(new, self._tokenizer.pieces(new, spaced=spaced), strict=True))
-        ids = [cut[word] if word in cut else self._known[word, spaced] for word in words]
-        if len(self._known) < _KNOWN_WORDS:
-            self._known |= {(word, spaced): pieces for word, pieces in cut.items()}
-        return ids
+    def __call__(self, words: Sequence[str], *, spaced: bool = True) -> list[list[int]]:
+        new = [word for word in words if (word, spaced) not in self._cache]
+        ids = dict(zip(new, self._tokenizer.pieces(new, spaced=spaced), strict=True))
+        pieces = [ids[word] if word in ids else self._cache[word, spaced] for word in words]
+        if len(self._cache) < _CACHED_WORDS:
+            self._cache |= {(word, spaced): own for word, own in ids.items()}
+        return pieces

@@ -1,6 +1,6 @@
-"""Answers and rows as people and programs see them.
+"""Answers and rows for people and programs.
 
-In: an `Answer`, or the `Rows` of its query. Out: tables and trees for a terminal, values for JSON.
+In: an `Answer`, or the `Rows` of its query. Out: tables and trees for a terminal, values for JSON, CSV.
 """
 
 import csv
@@ -33,7 +33,7 @@ _KINDS = (
     ((datetime.time, datetime.timedelta), "time"),
     ((bytes, bytearray, memoryview), "bytes"),
 )
-_SQL_THEME = ANSISyntaxTheme(  # by Pygments' tokens; in the terminal's own colour, which reads on any ground
+_SQL_THEME = ANSISyntaxTheme(  # in the terminal's own colours, which are legible on any background
     {
         (): Style(),
         ("Keyword",): Style(bold=True),
@@ -44,7 +44,7 @@ _SQL_THEME = ANSISyntaxTheme(  # by Pygments' tokens; in the terminal's own colo
 
 
 def remark(answer: Answer, sure_above: float, *, list_follows: bool = True) -> str | None:
-    """What has to be said of an answer that is not sure; it leads over to a list of queries where one follows."""
+    """A sentence on an answer that is not sure, which introduces a list of queries if one follows."""
     if answer.verdict is Verdict.NO_LINK:
         tables = [table.natural for table in answer.schema.tables]
         more = ", …" if len(tables) > _MOST_TABLES else ""
@@ -64,7 +64,7 @@ def remark(answer: Answer, sure_above: float, *, list_follows: bool = True) -> s
 
 
 def percent(probability: float, sure_above: float) -> str:
-    """A probability as it is shown everywhere: one below the limit reads so.
+    """A probability in percent; one below the limit is also below it when rounded.
 
     >>> percent(0.615, 0.8), percent(0.798, 0.8), percent(0.8, 0.8), percent(0.002, 0.8)
     ('62 %', '79 %', '80 %', '< 1 %')
@@ -81,8 +81,8 @@ def alternatives_table(answer: Answer, sure_above: float) -> Table:
     table.add_column("", justify="right")
     table.add_column("probability", justify="right")
     table.add_column("query", overflow="fold")
-    for number, each in enumerate(answer.alternatives, start=1):
-        table.add_row(str(number), percent(each.probability, sure_above), Text(printable(each.sql)))
+    for number, query in enumerate(answer.alternatives, start=1):
+        table.add_row(str(number), percent(query.probability, sure_above), Text(printable(query.sql)))
     return table
 
 
@@ -92,19 +92,19 @@ def sql_view(sql: str) -> Syntax:
 
 
 def tree_view(node: Node, schema: Schema) -> Tree:
-    """A query as the grammar built it."""
+    """A query as the grammar's tree."""
     view = Tree(Text(node.rule, "bold"))
-    _grow(view, node, schema)
+    _add_children(view, node, schema)
     return view
 
 
-def _grow(view: Tree, node: Node, schema: Schema) -> None:
+def _add_children(view: Tree, node: Node, schema: Schema) -> None:
     for child in node.children:
         if child is None:
             continue
         branch = view.add(_leaf(child, schema))
         if isinstance(child, Node):
-            _grow(branch, child, schema)
+            _add_children(branch, child, schema)
 
 
 def _leaf(child: Child, schema: Schema) -> Text:
@@ -119,10 +119,10 @@ def _leaf(child: Child, schema: Schema) -> Text:
 
 
 def rows_table(rows: Rows) -> Table:
-    """Rows with the kinds of their values; NULL is shown as such, and so is a cut."""
+    """Rows under the names and kinds of their columns; the caption says whether there are more."""
     table = Table(caption=_count(rows), caption_justify="left")
-    for place, name in enumerate(rows.columns):
-        kind = _kind([row[place] for row in rows.rows])
+    for column, name in enumerate(rows.columns):
+        kind = _kind([row[column] for row in rows.rows])
         header = Text.assemble(printable(name), ("\n" + kind, "dim"))
         table.add_column(header, justify="right" if kind in ("integer", "number") else "left", overflow="fold")
     for row in rows.rows:
@@ -164,7 +164,7 @@ def rows_content(rows: Rows) -> dict[str, Any]:
 
 
 def rows_csv(rows: Rows) -> str:
-    """Rows as CSV with a head, every figure of a number; NULL is an empty field, bytes are in hexadecimal."""
+    """Rows as CSV with a header and all digits of numbers; NULL is an empty field, bytes are in hexadecimal."""
     text = io.StringIO(newline="")
     writer = csv.writer(text)
     writer.writerow(rows.columns)

@@ -1,13 +1,13 @@
-"""Score a parser on held-out pairs, by exact match and by execution, as `dtfixup sql ask` answers them.
+"""Score a parser on held-out pairs, by exact match and by execution, with its answers as in `dtfixup ask`.
 
 In: a parser, an opened database, pairs. Out: `PairScores`. Exact match is Spider's rule, which ignores values. If
 Spider's script cannot read a query, such as `(a - b) / c`, the trees must be equal except for values and the order of
 conditions. Execution compares rows on the database itself, read-only. Two empty results prove nothing: an answer is
-right if its rows are right, or, where there are none, if its query is exact.
+right if its rows are right, or, if there are none, if its query is exact.
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -102,7 +102,7 @@ class PairScores:
 
 def on_same_pairs(one: PairScores, other: PairScores) -> tuple[PairScores, PairScores]:
     """Make both scores shares of the same pairs: a pair whose own query failed in one of them, perhaps by the deadline,
-    counts in neither. Rows are not carried from one to the other, because the database may change in between."""
+    counts in neither. Rows are not copied from one to the other, because the database may change in between."""
     return _without_failed(one, other), _without_failed(other, one)
 
 
@@ -133,7 +133,8 @@ class PairJudge:
 
     def score(self, parser: TextToSql, title: str) -> PairScores:
         """Ask every question, and judge the answers; the progress bar shows `title`."""
-        answers = [self._answer(parser, pair) for pair in self._tracked(title)]
+        pairs = track(self._pairs, title, transient=True, disable=not self._show_progress)
+        answers = [self._answer(parser, pair) for pair in pairs]
         tasks = [(pair.sql, sql or "") for pair, (sql, _) in zip(self._pairs, answers, strict=True)]
         self._run([task for task in dict.fromkeys(tasks) if task not in self._verdicts])
         return PairScores(
@@ -147,9 +148,6 @@ class PairJudge:
                 for pair, (sql, tree), task in zip(self._pairs, answers, tasks, strict=True)
             )
         )
-
-    def _tracked(self, title: str) -> Iterator[UsablePair]:
-        yield from track(self._pairs, title, transient=True, disable=not self._show_progress)
 
     def _answer(self, parser: TextToSql, pair: UsablePair) -> tuple[str | None, Node | None]:
         answer = parser.ask(pair.question, self._database, self._beam)

@@ -1,8 +1,8 @@
 """Check a user's question/SQL pairs against a database, and split them.
 
-In: the rows of a file (`pair_files.py`) and the database's schema. Out: `Pairs`: usable pairs with their query in the
-grammar's terms, unusable ones with line and reason; and the split into training and held-out pairs. Pairs with the same
-query are on the same side of the split, so that no held-out query is learnt in other words.
+In: the rows of a file (`pair_files.py`) and the database's schema. Out: `Pairs`: usable pairs with the tree of their
+query, unusable ones with line and reason; and the split into training and held-out pairs. Pairs with the same query are
+on the same side of the split, so that no held-out query is learnt in other words.
 """
 
 import difflib
@@ -18,7 +18,7 @@ import sqlglot
 from sqlglot import exp
 
 from dtfixup.errors import DataError, RefusedError, SchemaError, SqlError
-from dtfixup.sql.ask.answers import is_linked
+from dtfixup.sql.ask.answers import has_any_link
 from dtfixup.sql.database.location import Dialect
 from dtfixup.sql.database.schema import Schema
 from dtfixup.sql.dialects.plain import plain_query
@@ -31,7 +31,7 @@ from dtfixup.sql.linking.inputs import DatabaseInputs, describe_question
 from dtfixup.sql.preparation.prepare import value_index
 
 LEAST_PAIRS = 20
-"""Fewer pairs teach nothing that can be measured."""
+"""With fewer pairs, no improvement can be measured."""
 LEAST_HELD_OUT = 4
 _CLOSE_NAMES = 0.6
 _MOST_LISTED = 5
@@ -80,8 +80,8 @@ class Pairs:
     usable: tuple[UsablePair, ...]
     unusable: tuple[UnusablePair, ...]
     unlinked: tuple[UsablePair, ...] = ()
-    """Usable pairs whose question names nothing in the database. `sql ask` answers them with no_link, so a held-out one
-    counts as wrong."""
+    """Usable pairs whose question names nothing in the database. `dtfixup ask` answers them with no_link, so a held-out
+    one counts as wrong."""
 
     @property
     def counts(self) -> dict[Fault, int]:
@@ -104,7 +104,7 @@ class SplitPairs:
 
 
 def check_pairs(
-    given: Sequence[GivenPair], schema: Schema, dialect: Dialect, *, problem_with: Callable[[str], str | None]
+    given: Sequence[GivenPair], schema: Schema, dialect: Dialect, *, require_readable: Callable[[str], object]
 ) -> Pairs:
     """Separate usable pairs from unusable ones.
 
@@ -112,17 +112,16 @@ def check_pairs(
         given: the rows of a file.
         schema: of the database.
         dialect: of the queries.
-        problem_with: returns why the model cannot read a question, or None.
+        require_readable: raises a `DataError` for a question that the model cannot read.
     """
-    checker = _Checker(schema, dialect)
+    checker = _Checker(schema, dialect, require_readable)
     usable: list[UsablePair] = []
     unusable: list[UnusablePair] = []
-    asked: dict[str, UsablePair] = {}
+    first_of: dict[str, UsablePair] = {}
     for row in given:
-        pair = checker.check(row, problem_with)
+        pair = checker.check(row)
         if isinstance(pair, UsablePair):
-            words = " ".join(pair.question.lower().split())
-            first = asked.setdefault(words, pair)
+            first = first_of.setdefault(" ".join(pair.question.lower().split()), pair)
             if first is not pair:
                 pair = _repetition(pair, first)
         if isinstance(pair, UsablePair):
@@ -143,7 +142,7 @@ def link_pairs(pairs: Pairs, database: DatabaseInputs) -> Pairs:
     """Leave out pairs whose query has a value that is not in the question, and list questions that name nothing.
 
     An answer takes its values from the question's candidates. A query with another value would teach the model to
-    compare the right column with a wrong value, and to be sure of it.
+    compare the right column with a wrong value.
     """
     usable: list[UsablePair] = []
     unlinked: list[UsablePair] = []
@@ -157,19 +156,19 @@ def link_pairs(pairs: Pairs, database: DatabaseInputs) -> Pairs:
             unusable.append(UnusablePair(pair.line, Fault.MISSING_VALUE, reason))
             continue
         usable.append(pair)
-        if not is_linked(asked.words, asked.links, database.schema):
+        if not has_any_link(asked.words, asked.links, database.schema):
             unlinked.append(pair)
     unusable.sort(key=lambda pair: pair.line)
     return Pairs(tuple(usable), tuple(unusable), tuple(unlinked))
 
 
 class _Checker:
-    def __init__(self, schema: Schema, dialect: Dialect) -> None:
-        self._schema, self._dialect = schema, dialect
+    def __init__(self, schema: Schema, dialect: Dialect, require_readable: Callable[[str], object]) -> None:
+        self._schema, self._dialect, self._require_readable = schema, dialect, require_readable
         self._reader, self._writer = SqlReader(schema, dialect.value), SqlWriter(schema)
         self._reader_again = SqlReader(schema)
 
-    def check(self, row: GivenPair, problem_with: Callable[[str], str | None]) -> UsablePair | UnusablePair:
+    def check(self, row: GivenPair) -> UsablePair | UnusablePair:
         question, sql = row.question.strip(), row.sql.strip()
 
         def fault(kind: Fault, reason: str) -> UnusablePair:
@@ -181,8 +180,10 @@ class _Checker:
             return fault(Fault.EMPTY, f"its {'sql' if question else 'question'} is empty")
         if not _is_text(sql):
             return fault(Fault.MALFORMED, "its sql has half a surrogate pair")
-        if (problem := problem_with(question)) is not None:
-            return fault(Fault.QUESTION, problem)
+        try:
+            self._require_readable(question)
+        except DataError as error:
+            return fault(Fault.QUESTION, str(error))
         try:
             plain = plain_query(sql, self._dialect)
             if (missing := self._missing_table(plain)) is not None:
@@ -221,8 +222,8 @@ def _is_text(text: str) -> bool:
 def split_pairs(pairs: Pairs, share: float, seed: int) -> SplitPairs:
     """Hold out a share of the usable pairs, by their queries.
 
-    The order of the queries depends on the seed and their text alone, so that most held-out pairs stay held out when
-    pairs are added to the file.
+    The order of the queries depends only on the seed and their text, so most held-out pairs stay held out when pairs
+    are added to the file.
     """
     if not 0 < share < 1:
         raise DataError(f"the share to hold out must be between 0 and 1, such as 0.2; got {share:g}")

@@ -3,7 +3,7 @@
 In: a file of question/SQL pairs, their database, a model. Out, in a folder: `last.safetensors`, the model for use;
 `held_out.jsonl`, every held-out question with the answers before and after; `pairs.json`, the pairs that were left out
 or held out; `result.json`, which is written last and marks the run as finished; and the engine's logs in `training`.
-Until then, `training` also holds the checkpoints from which a stopped run continues.
+Until then, `training` also has the checkpoints from which a stopped run continues.
 """
 
 import json
@@ -16,25 +16,16 @@ from typing import Any
 from lightning_fabric import Fabric
 from rich.console import Console
 
-from dtfixup.encoders import Tokenizer, load_tokenizer
 from dtfixup.errors import CheckpointError, ConfigError
 from dtfixup.files import write_atomically, write_json
 from dtfixup.provenance import RESULT, begin
-from dtfixup.sql.ask.opened import OpenedDatabase
-from dtfixup.sql.ask.parser import MOST_CHARACTERS, TextToSql, default_model
+from dtfixup.sql.ask.opened import OpenedDatabase, open_database
+from dtfixup.sql.ask.parser import TextToSql, default_model
 from dtfixup.sql.database.location import DatabaseLike
 from dtfixup.sql.finetune.pair_files import read_pair_file
 from dtfixup.sql.finetune.pair_scores import PairJudge, PairScores, on_same_pairs
 from dtfixup.sql.finetune.pairs import Fault, Pairs, SplitPairs, check_pairs, link_pairs, split_pairs
-from dtfixup.sql.finetune.task import (
-    TUNING,
-    FinetuneConfig,
-    FinetuneTask,
-    Keep,
-    PreparedPairs,
-    prepare_pairs,
-)
-from dtfixup.sql.language.words import split_words
+from dtfixup.sql.finetune.task import TUNING, FinetuneConfig, FinetuneTask, Keep, PreparedPairs, prepare_pairs
 from dtfixup.sql.model.store import TrainedModel
 from dtfixup.training.checkpoint import BEST, Checkpoints
 from dtfixup.training.loop import fit
@@ -105,23 +96,16 @@ def open_finetuning(
         config: `FinetuneConfig()` by default.
     """
     given = read_pair_file(pairs)
-    opened = database if isinstance(database, OpenedDatabase) else OpenedDatabase(database)
-    schema = opened.read().schema  # before the model is loaded, so that an error comes early
+    opened = database if isinstance(database, OpenedDatabase) else open_database(database)
+    inputs = opened.read().inputs  # before the model is loaded, so that an error comes early
     weights = weights_file(default_model() if model is None else model)
     fabric = launch()
     parser = TextToSql.load(weights, fabric.device)
-    trained = parser.trained
-    tokenizer = load_tokenizer(trained.encoder)
-    config = replace(config or FinetuneConfig(), encoder=trained.encoder)
-    most = trained.model.encoder.max_tokens // 2
-
-    def problem_with(question: str) -> str | None:
-        return _question_problem(question, tokenizer, most)
-
-    checked = check_pairs(given, schema, opened.dialect, problem_with=problem_with)
-    checked = link_pairs(checked, opened.read().inputs)
+    config = replace(config or FinetuneConfig(), encoder=parser.trained.encoder)
+    checked = check_pairs(given, inputs.schema, opened.dialect, require_readable=parser.require_readable)
+    checked = link_pairs(checked, inputs)
     split = split_pairs(checked, config.hold_out, config.training.seed)
-    prepared = prepare_pairs(split, opened, tokenizer)
+    prepared = prepare_pairs(split, opened, parser.tokenizer)
     return Finetuning(config, opened, weights, parser, checked, split, prepared, fabric)
 
 
@@ -181,7 +165,8 @@ def finetune(
         evaluate()
     before, after = on_same_pairs(before, scored[-1])
     kept_tuned = keep is Keep.TUNED or after.rank > before.rank
-    content = {**read_content(training / LAST), **_copied(opened.trained)}
+    content = read_content(training / LAST)
+    content |= {name: opened.trained.content[name] for name in _COPIED if name in opened.trained.content}
     save_weights(folder / (LAST if kept_tuned else TUNED), task.model, content, left_out=task.left_out)
     if not kept_tuned:
         write_atomically(folder / LAST, lambda temporary: shutil.copyfile(opened.weights, temporary))
@@ -207,25 +192,6 @@ def _require_free(folder: Path, weights: Path, *, resume: bool) -> None:
         checkpoints.require_new()
         if (folder / LAST).exists():
             raise CheckpointError(f"{folder} holds a model: choose another folder")
-
-
-def _question_problem(question: str, tokenizer: Tokenizer, most: int) -> str | None:
-    """Why `TextToSql.ask` would refuse a question, or None."""
-    if len(question) > MOST_CHARACTERS:
-        return f"it has {len(question):,} characters; the limit is {MOST_CHARACTERS:,}"
-    try:
-        question.encode()
-    except UnicodeEncodeError as error:
-        return f"it has half a surrogate pair at character {error.start}"
-    words = [word.text for word in split_words(question)]
-    if not words:
-        return "it has no word"
-    tokens = sum(map(len, tokenizer.pieces(words)))
-    return f"it has {tokens} subwords; the limit is {most}" if tokens > most else None
-
-
-def _copied(trained: TrainedModel) -> dict[str, Any]:
-    return {name: trained.content[name] for name in _COPIED if name in trained.content}
 
 
 def _percentages(scores: PairScores) -> dict[str, float]:

@@ -21,9 +21,9 @@ from dtfixup.sql.ask.opened import OpenedDatabase
 from dtfixup.sql.database.dataset import Example
 from dtfixup.sql.finetune.pairs import SplitPairs
 from dtfixup.sql.model.batches import Order
-from dtfixup.sql.model.prepared import ExampleArrays, SpecialTokens
+from dtfixup.sql.model.prepared import ExampleArrays, SpecialIds
 from dtfixup.sql.model.search import corpus_for
-from dtfixup.sql.model.shapes import Shape, rounded
+from dtfixup.sql.model.shapes import Shape, round_up
 from dtfixup.sql.model.store import TrainedModel
 from dtfixup.sql.preparation.assembly import assemble_parts
 from dtfixup.sql.preparation.prepare import make_part
@@ -84,7 +84,7 @@ class FinetuneConfig:
 
 @dataclass(frozen=True)
 class PreparedPairs:
-    """Pairs as the model reads them, and which of them are in each split."""
+    """Pairs as the model reads them, and the examples of each split."""
 
     examples: ExampleArrays
     splits: Mapping[str, range]
@@ -99,7 +99,7 @@ def prepare_pairs(pairs: SplitPairs, database: OpenedDatabase, tokenizer: Tokeni
     }
     part = make_part(schema, database, [*examples[TRAIN], *examples[HELD_OUT]])
     arrays, index = assemble_parts({schema.database: part}, examples, tokenizer.pieces)
-    special = SpecialTokens(tokenizer.cls_id, tokenizer.sep_id, tokenizer.pad_id)
+    special = SpecialIds(tokenizer.cls_id, tokenizer.sep_id, tokenizer.pad_id)
     return PreparedPairs(ExampleArrays(arrays, special), {name: range(*ends) for name, ends in index["splits"].items()})
 
 
@@ -129,14 +129,13 @@ class FinetuneTask:
     ) -> None:
         self.model = trained.model.to(device)
         self.stack = self.model.stack
-        self.left_out = frozen_names(
-            self.model
-        )  # before the encoder is frozen: the file must hold everything that the base's file holds
-        begun_from = checksum({name: each.cpu() for name, each in model_tensors(self.model, self.left_out).items()})
+        # Before the encoder is frozen, since the tuned model's file must hold all that the first model's file holds.
+        self.left_out = frozen_names(self.model)
+        start = checksum({name: tensor.cpu() for name, tensor in model_tensors(self.model, self.left_out).items()})
         settings = {name: value for name, value in to_json(config).items() if name not in ("training", "encoder")}
         self.fingerprint: Mapping[str, Any] = {
             **trained.content["fingerprint"],
-            TUNING: {"from": begun_from, **settings, **made_of},
+            TUNING: {"from": start, **settings, **made_of},
         }
         self.model.encoder.requires_grad_(False)
         self._order = Order(trained.content["fingerprint"]["order"])
@@ -154,7 +153,7 @@ class FinetuneTask:
         """Batches in their smallest shapes: a CPU has no graphs to share, and padding costs time."""
         order = random.permutation(self._examples)
         parts = [order[first : first + self._batch_size] for first in range(0, len(order), self._batch_size)]
-        return [PlannedBatch(part, rounded(self._corpus.shape_of(part))) for part in parts]
+        return [PlannedBatch(part, round_up(self._corpus.shape_of(part))) for part in parts]
 
     def loss_sum(self, example_B: Tensor, shape: Shape) -> Tensor:
         batch = self._corpus.assemble(example_B.to(self._corpus.device), shape, self._order)

@@ -1,13 +1,11 @@
 """Examples → the padded tensors of a batch, on the device, without Python per example.
 
-In: `ExampleArrays`, whole, as tensors on one device (`Corpus`), and the numbers of the examples of a batch. Out:
-`Batch`. Every step is a gather, so that a CUDA graph can hold it: new example numbers give a new batch of the same
-shape.
+In: all `ExampleArrays` as tensors on one device (`Corpus`), and the example numbers of a batch. Out: `Batch`. Every
+step is a gather, so a CUDA graph can hold it: new example numbers give a new batch of the same shape.
 
 A schema that is too long for the encoder is laid out over several windows, each with the whole question before it;
-items are never cut or left out. Schema items come in a random order where one is asked for. After the name of a column
-stands the text of a candidate that is linked to it, where there is one (BRIDGE's anchor texts): only the encoder reads
-it.
+items are never cut or left out. Training may shuffle the schema items. A column's name is followed by the text of its
+first linked candidate (an anchor text, as in BRIDGE), which only the encoder reads.
 
 Legend: B batch, W words, I items (columns, then tables), N = W + I, J words of an item, K windows, T tokens of a
 window, S steps, V candidates, U tokens of a candidate.
@@ -30,24 +28,24 @@ from dtfixup.weights.arrays import Array
 
 
 class Order(StrEnum):
-    """In which order the encoder reads the items of a schema."""
+    """The order in which the encoder reads the items of a schema."""
 
     STORED = "stored"
-    """Columns, then tables, as the schema has them."""
+    """Columns, then tables, in the order of the schema."""
     SHUFFLED = "shuffled"
-    """All items in one random order."""
+    """All items in random order."""
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Padded tensors; `keep` is True for what is real."""
+    """Padded tensors; `keep` is False for padding."""
 
     keep_B: Tensor
-    """False for a row that only fills the batch."""
+    """False for a row of padding."""
     token_BKT: Tensor
     token_keep_BKT: Tensor
     slot_BKT: Tensor
-    """The word a token belongs to: question words, then J slots of each item; -1 for none."""
+    """The word of each token: question words, then J slots of each item; -1 for none."""
     word_keep_BW: Tensor
     item_word_keep_BIJ: Tensor
     item_kind_BI: Tensor
@@ -55,7 +53,7 @@ class Batch:
     column_keep_BI: Tensor
     """True for columns."""
     item_used_BI: Tensor
-    """Columns that the derivation chooses, and their tables."""
+    """True for columns that the derivation chooses, and their tables."""
     keep_BN: Tensor
     relation_BNN: Tensor
     choice_BS: Tensor
@@ -104,32 +102,28 @@ class Corpus:
         }
         if (relation := self._arrays["relation"]).numel() and int(relation.max()) >= len(Relation):
             raise DataError("the examples have relation ids that this version does not know: prepare them again")
-        items = len(self._arrays["item_tokens.start"]) - 1
-        start_I = self._arrays["item_tokens.start"]
-        self._item_length_I = (start_I[1:] - start_I[:-1]).to(self.device)
-        self._item_table_I = torch.empty(items, dtype=torch.long, device=self.device)
-        self._item_kind_I = torch.full((items,), TABLE_KIND, dtype=torch.long, device=self.device)
+        self._item_length_I = self._arrays["item_tokens.start"].diff()
+        self._item_table_I, self._item_kind_I = self._tables_and_kinds()
         self._to_item_K = torch.tensor(_TO_ITEM, device=self.device)
         self._from_item_K = torch.tensor(_FROM_ITEM, device=self.device)
-        self._fill_items()
 
-    def _fill_items(self) -> None:
-        """Kind and table of every item, in the numbering of the whole dataset."""
+    def _tables_and_kinds(self) -> tuple[Tensor, Tensor]:
+        """The table, within its database, and the kind of every item of the dataset."""
         items, columns = self._arrays["items.start"], self._arrays["columns.start"]
-        for database in range(len(items) - 1):
-            first, last = int(items[database]), int(items[database + 1])
-            start, end = int(columns[database]), int(columns[database + 1])
-            middle = first + end - start
-            self._item_table_I[first:middle] = self._arrays["column.table"][start:end].long()
-            self._item_table_I[middle:last] = torch.arange(last - middle, device=self.device)
-            self._item_kind_I[first:middle] = self._arrays["column.kind"][start:end].long()
+        database_I = self._range(len(items) - 1).repeat_interleave(items.diff())
+        position_I = self._range(len(database_I)) - items[database_I]
+        columns_I = columns.diff()[database_I]
+        is_column_I = position_I < columns_I
+        column_I = torch.where(is_column_I, columns[database_I] + position_I, 0)
+        table_I = torch.where(is_column_I, self._arrays["column.table"][column_I].long(), position_I - columns_I)
+        return table_I, self._gather("column.kind", column_I, is_column_I, TABLE_KIND)
 
     def shape_of(self, examples: Sequence[int] | Array) -> Shape:
         """The smallest shape that holds these examples."""
         return self.sizes.shape(np.asarray(examples))
 
     def assemble(self, example_B: Tensor, shape: Shape, order: Order = Order.STORED) -> Batch:
-        """A batch of the examples; -1 fills a row with nothing. What is random comes from PyTorch's own stream."""
+        """Make a batch of examples, with a row of padding for -1. A random order draws from PyTorch's own stream."""
         shape = replace(shape, tokens=min(shape.tokens, self.max_tokens))  # a rounded shape may be longer
         real_B = example_B >= 0
         example_B = example_B.clamp_min(0)
@@ -148,8 +142,9 @@ class Corpus:
         kind_BI = self._item_kind_I[item_BI]
         values = self._values(example_B, real_B, shape.values, shape.value_tokens)
         anchor_BI = self._anchors(example_B, values, shape.items)
-        tokens = self._tokens(example_B, real_B, item_BI, item_keep_BI, anchor_BI, shape, order)
-        token_BKT, token_keep_BKT, slot_BKT = tokens
+        token_BKT, token_keep_BKT, slot_BKT = self._tokens(
+            example_B, real_B, item_BI, item_keep_BI, anchor_BI, shape, order
+        )
         return Batch(
             keep_B=real_B,
             token_BKT=token_BKT,
@@ -169,27 +164,27 @@ class Corpus:
     def _used(self, item_BI: Tensor, is_column_BI: Tensor, steps: dict[str, Tensor]) -> Tensor:
         """[B, I]: the columns that the derivation chooses, and their tables."""
         batch, items = item_BI.shape
-        chosen_BS = (steps["choice_BS"] == Choice.COLUMN) & (steps["index_BS"] >= 0)
-        place_BS = torch.where(chosen_BS, steps["index_BS"], items)
+        is_column_BS = (steps["choice_BS"] == Choice.COLUMN) & (steps["index_BS"] >= 0)
+        chosen_BS = torch.where(is_column_BS, steps["index_BS"], items)
         empty_BI = torch.zeros(batch, items + 1, dtype=torch.bool, device=self.device)
-        column_BI = empty_BI.scatter(1, place_BS, True)[:, :items]
+        column_BI = empty_BI.scatter(1, chosen_BS, True)[:, :items]
         table_BI = self._item_table_I[item_BI]
-        place_BI = torch.where(column_BI & is_column_BI, table_BI, items)
-        table_used_BT = empty_BI.scatter(1, place_BI, True)[:, :items]
+        used_table_BI = torch.where(column_BI & is_column_BI, table_BI, items)
+        table_used_BT = empty_BI.scatter(1, used_table_BI, True)[:, :items]
         return torch.where(is_column_BI, column_BI, table_used_BT.gather(1, table_BI))
 
     def _range(self, size: int) -> Tensor:
         return torch.arange(size, device=self.device)
 
     def _rows(self, start: str, row_B: Tensor, real_B: Tensor, size: int) -> tuple[Tensor, Tensor]:
-        """Places of the rows of a flat array, padded to `size`, and which are real."""
+        """The positions of rows of a flat array, padded to `size`, and a mask that is False for padding."""
         first_B = self._arrays[f"{start}.start"][row_B]
         length_B = self._arrays[f"{start}.start"][row_B + 1] - first_B
         keep = (self._range(size) < length_B[..., None]) & real_B[..., None]
         return torch.where(keep, first_B[..., None] + self._range(size), 0), keep
 
-    def _gather(self, name: str, place: Tensor, keep: Tensor, fill: int) -> Tensor:
-        return torch.where(keep, self._arrays[name][place].long(), fill)
+    def _gather(self, name: str, position: Tensor, keep: Tensor, fill: int) -> Tensor:
+        return torch.where(keep, self._arrays[name][position].long(), fill)
 
     def _item_words(self, item_BI: Tensor, keep_BI: Tensor, size: int) -> Tensor:
         last_BI = (self._arrays["item_tokens.start"][item_BI + 1] - 1).clamp_min(0)
@@ -199,7 +194,7 @@ class Corpus:
     # The encoder's input.
 
     def _order(self, keep_BI: Tensor, order: Order) -> Tensor:
-        """[B, I]: which item comes at each place."""
+        """[B, I]: the item at each position."""
         batch, items = keep_BI.shape
         if order is Order.STORED:
             return self._range(items).expand(batch, -1)
@@ -207,17 +202,14 @@ class Corpus:
         return key_BI.masked_fill(~keep_BI, torch.inf).argsort(dim=1, stable=True)
 
     def _anchors(self, example_B: Tensor, values: dict[str, Tensor], items: int) -> Tensor:
-        """[B, I]: for a column, the place of the first candidate that is linked to it; -1 for none."""
+        """[B, I]: the first candidate that is linked to each column, in the numbering of the dataset; -1 for none."""
         column_BV = values["value_column_BV"]
-        none = torch.full((len(column_BV), items + 1), column_BV.shape[1], device=self.device)
-        first_BI = none.scatter_reduce(
-            1,
-            torch.where(values["value_keep_BV"] & (column_BV >= 0), column_BV, items),
-            self._range(column_BV.shape[1]).expand_as(column_BV),
-            "amin",
-        )[:, :items]
-        found_BI = self._arrays["values.start"][example_B][:, None] + first_BI
-        return torch.where((first_BI < column_BV.shape[1]) & self.anchors, found_BI, -1)
+        count = column_BV.shape[1]
+        none_BI = torch.full((len(column_BV), items + 1), count, device=self.device)
+        linked_BV = torch.where(values["value_keep_BV"] & (column_BV >= 0), column_BV, items)
+        first_BI = none_BI.scatter_reduce(1, linked_BV, self._range(count).expand_as(column_BV), "amin")[:, :items]
+        anchor_BI = self._arrays["values.start"][example_B][:, None] + first_BI
+        return torch.where((first_BI < count) & self.anchors, anchor_BI, -1)
 
     def _tokens(
         self,
@@ -229,48 +221,48 @@ class Corpus:
         shape: Shape,
         order: Order,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Token ids, which are real, and the word slot of each; [B, K, T]."""
+        """[B, K, T]: token ids, a mask that is False for padding, and word slots."""
         a = self._arrays
         ordered_BI = self._order(item_keep_BI, order)
         item_BI, anchor_BI = item_BI.gather(1, ordered_BI), anchor_BI.gather(1, ordered_BI)
         name_BI = self._item_length_I[item_BI]
-        said_BI = a["value_tokens.start"][anchor_BI.clamp_min(0)]
-        said_length_BI = (a["value_tokens.start"][anchor_BI.clamp_min(0) + 1] - said_BI).clamp_max(ANCHOR_TOKENS)
-        said_length_BI = torch.where(anchor_BI >= 0, said_length_BI, 0)
-        length_BI = torch.where(item_keep_BI.gather(1, ordered_BI), name_BI + said_length_BI + 1, 0)
+        text_BI = a["value_tokens.start"][anchor_BI.clamp_min(0)]
+        text_length_BI = (a["value_tokens.start"][anchor_BI.clamp_min(0) + 1] - text_BI).clamp_max(ANCHOR_TOKENS)
+        text_length_BI = torch.where(anchor_BI >= 0, text_length_BI, 0)
+        length_BI = torch.where(item_keep_BI.gather(1, ordered_BI), name_BI + text_length_BI + 1, 0)
         end_BI = length_BI.cumsum(1)
         start_BI = end_BI - length_BI
         question_B = a["tokens.start"][example_B]
         asked_B = torch.where(real_B, a["tokens.start"][example_B + 1] - question_B, 0)
         head_B = asked_B + 2  # the first token, the question, a separator
 
-        # Where it does not fit in one window, items that begin in [k u, (k + 1) u) go to window k: all of them end
-        # within u and the longest item.
+        # If the items do not fit into one window, those that begin in [k u, (k + 1) u) go to window k. They end at most
+        # the longest item after (k + 1) u.
         room_B = self.max_tokens - head_B
         unit_B = torch.where(end_BI[:, -1] <= room_B, room_B, room_B - length_BI.amax(1)).clamp_min(1)
         window_K = self._range(shape.windows)
         first_BK = torch.searchsorted(start_BI, unit_B[:, None] * window_K)  # the first item of each window
         opening_BK = torch.cat([start_BI, end_BI[:, -1:]], 1).gather(1, first_BK)
-        place_BKT = self._range(shape.tokens) - head_B[:, None, None] + opening_BK[..., None]
-        flat_BP = place_BKT.flatten(1).clamp_min(0)
-        found_BP = torch.searchsorted(end_BI, flat_BP, right=True)
-        at_BP = found_BP.clamp_max(item_BI.shape[1] - 1)
+        position_BKT = self._range(shape.tokens) - head_B[:, None, None] + opening_BK[..., None]
+        flat_BP = position_BKT.flatten(1).clamp_min(0)
+        owner_BP = torch.searchsorted(end_BI, flat_BP, right=True)
+        at_BP = owner_BP.clamp_max(item_BI.shape[1] - 1)
         inside_BP = flat_BP - start_BI.gather(1, at_BP)
         is_item_BKT = (
-            (place_BKT >= opening_BK[..., None])
-            & (found_BP < item_BI.shape[1]).view_as(place_BKT)
-            & (start_BI.gather(1, at_BP) // unit_B[:, None]).view_as(place_BKT).eq(window_K[:, None])
+            (position_BKT >= opening_BK[..., None])
+            & (owner_BP < item_BI.shape[1]).view_as(position_BKT)
+            & (start_BI.gather(1, at_BP) // unit_B[:, None]).view_as(position_BKT).eq(window_K[:, None])
         )
-        is_separator_BKT = (inside_BP == length_BI.gather(1, at_BP) - 1).view_as(place_BKT)
+        is_separator_BKT = (inside_BP == length_BI.gather(1, at_BP) - 1).view_as(position_BKT)
         past_name_BP = inside_BP - name_BI.gather(1, at_BP)
-        is_name_BKT = is_item_BKT & (past_name_BP < 0).view_as(place_BKT)
-        is_said_BKT = is_item_BKT & ~is_name_BKT & ~is_separator_BKT
+        is_name_BKT = is_item_BKT & (past_name_BP < 0).view_as(position_BKT)
+        is_text_BKT = is_item_BKT & ~is_name_BKT & ~is_separator_BKT
         token_BP = a["item_tokens.start"][item_BI.gather(1, at_BP)] + inside_BP
-        token_BKT = torch.where(is_name_BKT, token_BP.view_as(place_BKT), 0)
-        said_BKT = torch.where(is_said_BKT, (said_BI.gather(1, at_BP) + past_name_BP).view_as(place_BKT), 0)
+        token_BKT = torch.where(is_name_BKT, token_BP.view_as(position_BKT), 0)
+        text_BKT = torch.where(is_text_BKT, (text_BI.gather(1, at_BP) + past_name_BP).view_as(position_BKT), 0)
         item_slot_BKT = (
             shape.words
-            + ordered_BI.gather(1, at_BP).view_as(place_BKT) * shape.item_words
+            + ordered_BI.gather(1, at_BP).view_as(position_BKT) * shape.item_words
             + a["item_token.word"][token_BKT].long()
         )
 
@@ -279,7 +271,7 @@ class Corpus:
         is_question_BT = (at_T >= 1) & (at_T <= asked_B[:, None])
         asked_BT = torch.where(is_question_BT, question_B[:, None] + at_T - 1, 0)
         id_BKT = torch.where(is_item_BKT, a["item_token.id"][token_BKT].long(), self._special.pad)
-        id_BKT = torch.where(is_said_BKT, a["value_token.id"][said_BKT].long(), id_BKT)
+        id_BKT = torch.where(is_text_BKT, a["value_token.id"][text_BKT].long(), id_BKT)
         id_BKT = torch.where(is_item_BKT & is_separator_BKT, self._special.sep, id_BKT)
         head_id_BT = torch.where(is_question_BT, a["token.id"][asked_BT].long(), self._special.sep)
         head_id_BT[:, 0] = self._special.cls
@@ -301,7 +293,7 @@ class Corpus:
         item_keep_BI: Tensor,
         kind_BI: Tensor,
     ) -> Tensor:
-        """[B, N, N] ids, as `relations.expand` gives them for one example; 0 where there is padding."""
+        """[B, N, N]: the ids that `relations.expand` gives for one example; 0 for padding."""
         a = self._arrays
         word_W, item_I = self._range(word_keep_BW.shape[1]), self._range(item_keep_BI.shape[1])
         step = items_B[:, None, None]
@@ -338,7 +330,7 @@ class Corpus:
 
 
 def _never_empty(name: str, array: Array) -> Array:
-    """A copy that has a first row to be gathered and not kept: a question may come without steps and candidates."""
+    """A copy with at least one row, which padding can gather: a question may have no steps and no candidates."""
     if name.endswith(".start"):
         return np.append(array, array[-1]) if len(array) == 1 else np.array(array)
     return np.array(array) if len(array) else np.zeros(1, array.dtype)
@@ -351,4 +343,4 @@ _PER_KIND = {ColumnKind.STAR: (Relation.WORD_STAR_NONE, Relation.STAR_WORD_NONE)
 _COLUMN = (Relation.WORD_COLUMN_NONE, Relation.COLUMN_WORD_NONE)
 _TABLE = (Relation.WORD_TABLE_NONE, Relation.TABLE_WORD_NONE)
 _TO_ITEM, _FROM_ITEM = zip(*(_PER_KIND.get(kind, _COLUMN) for kind in ColumnKind), _TABLE, strict=True)
-"""By item kind, what a word without a link is to the item, and the item to the word."""
+"""By item kind, the relation of an unlinked word to the item, and of the item to the word."""

@@ -1,9 +1,8 @@
 """The grammar-guided decoder (appendix C.2): a parent-feeding LSTM that scores rules, columns and literals.
 
 In: the stack's outputs. Out: log-probabilities of every action at every step. `step` advances the LSTM by one action
-and `log_probabilities` scores the next; training calls `step` along the gold derivation and scores all steps at once,
-search calls the two in turn, so both see the same numbers. What the grammar does not allow has no probability in
-either.
+and `log_probabilities` scores the next. Training calls `step` along the gold derivation and scores all steps at once;
+search calls the two in turn. So both get the same numbers, and in both an action outside the grammar has probability 0.
 
 Legend: B batch (or hypotheses), N = words + items, I items, V candidates, S steps, D width of the stack, H heads,
 Z width of a head, R rules, E width of an action embedding, G = 4 x LSTM width, M = LSTM width, F features of a step.
@@ -20,7 +19,7 @@ from torch.nn import functional as F
 from dtfixup.sql.grammar.rules import Choice, Grammar
 from dtfixup.transformer.relation_attention import has_triton
 
-_NEVER = -1e9  # a logit that is out of the question; finite, so that a row of nothing else has no NaN in its gradient
+_NEVER = -1e9  # the logit of an impossible action; finite, so that a row of them has no NaN in its gradient
 
 
 @dataclass(frozen=True)
@@ -44,7 +43,7 @@ class DecoderConfig:
 
 
 class Memory(NamedTuple):
-    """What the decoder looks at: one row per question."""
+    """The decoder's inputs, one row per question."""
 
     key_BHNZ: Tensor
     value_BHNZ: Tensor
@@ -59,7 +58,7 @@ class Memory(NamedTuple):
     value_keep_BV: Tensor
 
     def repeat(self, times: int) -> "Memory":
-        """Every row so many times in a row, for hypotheses."""
+        """Repeat every row for its hypotheses."""
         return Memory(*(tensor.repeat_interleave(times, 0) for tensor in self))
 
     def rows(self, row_B: Tensor) -> "Memory":
@@ -75,7 +74,7 @@ class StepState(NamedTuple):
 
 
 class LogProbabilities(NamedTuple):
-    """Of every action, at S steps; about -1e9 where the grammar does not allow it."""
+    """The log-probability of every action at S steps; about -1e9 for an action outside the grammar."""
 
     rule_BSR: Tensor
     column_BSI: Tensor
@@ -83,7 +82,7 @@ class LogProbabilities(NamedTuple):
 
 
 class Decoder(nn.Module):
-    """Scores of actions; it knows the grammar and no schema."""
+    """Scores actions; it depends on the grammar, not on a schema."""
 
     rules_SR: Tensor
     columns_SK: Tensor
@@ -93,7 +92,7 @@ class Decoder(nn.Module):
         super().__init__()
         self.config, self.dim = config, dim
         action, lstm = config.action_dim, config.lstm_dim
-        self.rules = nn.Embedding(len(grammar.rules) + 2, action)  # and the start, and a literal that is unknown
+        self.rules = nn.Embedding(len(grammar.rules) + 2, action)  # and the start, and an unknown literal
         self._start, self._unknown = len(grammar.rules), len(grammar.rules) + 1
         self.nodes = nn.Embedding(len(grammar.states), config.node_dim)
         self.column_action = nn.Linear(dim, action)
@@ -126,7 +125,7 @@ class Decoder(nn.Module):
         value_kind_BV: Tensor,
         value_keep_BV: Tensor,
     ) -> Memory:
-        """What every step needs of the stack's outputs y and of the encoded candidates, computed once."""
+        """Compute once what every step needs of the stack's outputs y and of the encoded candidates."""
         items_BID = y_BND[:, words:]
         if self.config.values_in_context:
             y_BND = torch.cat([y_BND, value_BVD], 1)
@@ -149,27 +148,27 @@ class Decoder(nn.Module):
         return x_BND.unflatten(-1, (self.config.heads, -1)).transpose(1, 2).contiguous()
 
     def first_state(self, batch: int, like: Tensor) -> StepState:
-        """Before the first action."""
+        """The state before the first action."""
         empty_BM = like.new_zeros(batch, self.config.lstm_dim)
         return StepState(empty_BM, empty_BM, like.new_zeros(batch, self.dim))
 
     def embed(self, memory: Memory, choice_BS: Tensor, index_BS: Tensor) -> Tensor:
-        """[B, S, E]: a of each action; index -1 is a literal that is no candidate."""
-        place_BSE = index_BS.clamp_min(0)[..., None].expand(-1, -1, self.config.action_dim)
+        """[B, S, E]: a of each action; index -1 is a literal that is not a candidate."""
+        index_BSE = index_BS.clamp_min(0)[..., None].expand(-1, -1, self.config.action_dim)
         rule_BS = torch.where(choice_BS == Choice.RULE, index_BS.clamp_min(0), self._unknown)
         embedded_BSE = self.rules(torch.where(index_BS < 0, self._unknown, rule_BS))
         for kind, table in ((Choice.COLUMN, memory.column_action_BIE), (Choice.VALUE, memory.value_action_BVE)):
-            chosen_BSE = table.gather(1, place_BSE.clamp_max(table.shape[1] - 1))
+            chosen_BSE = table.gather(1, index_BSE.clamp_max(table.shape[1] - 1))
             is_kind_BS = (choice_BS == kind) & (index_BS >= 0)
             embedded_BSE = torch.where(is_kind_BS[..., None], chosen_BSE, embedded_BSE)
         return embedded_BSE
 
     def start_embedding(self, batch: int) -> Tensor:
-        """[B, E]: what stands for the action before the first."""
+        """[B, E]: a of the action before the first."""
         return self.rules.weight[self._start].expand(batch, -1)
 
     def known_gates(self, previous_BSE: Tensor, parent_BSE: Tensor, state_BS: Tensor) -> Tensor:
-        """[B, S, G]: the part of the LSTM's input that needs no earlier state: a_{t-1}, a_p and n."""
+        """[B, S, G]: the part of the gates that needs no earlier state: of a_{t-1}, a_p and n."""
         return self.known(torch.cat([previous_BSE, parent_BSE, self.nodes(state_BS)], -1))
 
     def step(
@@ -188,17 +187,17 @@ class Decoder(nn.Module):
 
     @property
     def fits_kernels(self) -> bool:
-        """Whether the fast recurrence holds states of these widths: blocks are powers of two."""
+        """Whether the kernels support these widths: their blocks are powers of two."""
         widths = (self.config.lstm_dim, self.dim, self.dim // self.config.heads)
         return all(width.bit_count() == 1 for width in widths)
 
     def run(
         self, known_BSG: Tensor, parent_BS: Tensor, memory: Memory, drop_BSD: Tensor | None, *, plain: bool = False
     ) -> Tensor:
-        """[B, S, F]: h and z of every step along a given derivation, by the fastest way there is."""
+        """[B, S, F]: h and z of every step along a given derivation, by kernels if possible."""
         if plain or not (known_BSG.is_cuda and self.fits_kernels and has_triton()):
             return self.run_plain(known_BSG, parent_BS, memory, drop_BSD)
-        from dtfixup.sql.model.recurrence import Recurrence  # Triton is there on GPU machines alone
+        from dtfixup.sql.model.recurrence import Recurrence  # Triton is installed on GPU machines only
 
         with torch.autocast("cuda", enabled=False):
             features_BSF: Tensor = Recurrence.apply(  # type: ignore[no-untyped-call]
@@ -217,7 +216,7 @@ class Decoder(nn.Module):
         return features_BSF
 
     def run_plain(self, known_BSG: Tensor, parent_BS: Tensor, memory: Memory, drop_BSD: Tensor | None) -> Tensor:
-        """[B, S, F]: h and z of every step along a given derivation; the oracle of every faster way."""
+        """[B, S, F]: h and z of every step along a given derivation; the kernels must equal this."""
         batch, steps = parent_BS.shape
         state = self.first_state(batch, known_BSG)
         history = [state.h_BM]
@@ -233,9 +232,8 @@ class Decoder(nn.Module):
     def log_probabilities(
         self, features_BSF: Tensor, state_BS: Tensor, used_BSI: Tensor, memory: Memory
     ) -> LogProbabilities:
-        """Of every action in its grammar state; `used_BSI` says which columns the derivation has used before."""
-        rule_legal_BSR = self.rules_SR[state_BS]
-        rule_BSR = masked_log_softmax(self.rule_score(features_BSF), rule_legal_BSR)
+        """Score every action in the state of each step; `used_BSI` is True for columns that were used before."""
+        rule_BSR = masked_log_softmax(self.rule_score(features_BSF), self.rules_SR[state_BS])
         legal_BSI = self._legal(self.columns_SK, state_BS, memory.column_kind_BI) & memory.column_keep_BI[:, None]
         score_BSI = self.column_query(features_BSF) @ memory.column_key_BID.mT / self.dim**0.5
         column_BSI = gated_log_softmax(score_BSI, legal_BSI, used_BSI, self.used_gate(features_BSF))
@@ -244,27 +242,27 @@ class Decoder(nn.Module):
         return LogProbabilities(rule_BSR, column_BSI, masked_log_softmax(value_score_BSV, value_legal_BSV))
 
     def _legal(self, table_SK: Tensor, state_BS: Tensor, kind_BX: Tensor) -> Tensor:
-        """[B, S, X]: whether a state accepts the kind of each thing; a kind past the table is accepted nowhere."""
+        """[B, S, X]: whether a state accepts the kind of each column or value; no state accepts the kind of a table."""
         accepted_BSK = table_SK[state_BS]
-        known_BX = kind_BX < accepted_BSK.shape[-1]
-        place_BSX = torch.where(known_BX, kind_BX, 0)[:, None].expand(-1, state_BS.shape[1], -1)
-        return accepted_BSK.gather(-1, place_BSX) & known_BX[:, None]
+        has_kind_BX = kind_BX < accepted_BSK.shape[-1]
+        kind_BSX = torch.where(has_kind_BX, kind_BX, 0)[:, None].expand(-1, state_BS.shape[1], -1)
+        return accepted_BSK.gather(-1, kind_BSX) & has_kind_BX[:, None]
 
 
 def is_possible(log_probability: Tensor) -> Tensor:
-    """Whether the grammar allows what has this log-probability."""
+    """Whether the grammar allows the actions with these log-probabilities."""
     return log_probability > _NEVER / 2
 
 
 def masked_log_softmax(score: Tensor, legal: Tensor) -> Tensor:
-    """Over what is legal; -1e9 elsewhere, also where nothing is."""
+    """Log-softmax over legal entries; -1e9 for the others."""
     return score.float().masked_fill(~legal, _NEVER).log_softmax(-1).masked_fill(~legal, _NEVER)
 
 
 def gated_log_softmax(score_BSI: Tensor, legal_BSI: Tensor, used_BSI: Tensor, gate_BS1: Tensor) -> Tensor:
-    """The memory-augmented pointer: a gate chooses between columns used before and the rest, a softmax within each.
+    """The memory-augmented pointer: a gate between columns used before and the rest, and a softmax within each.
 
-    Where one side has no legal column, the other has all of the probability.
+    If one side has no legal column, the other gets all of the probability.
     """
     memory_BSI, rest_BSI = legal_BSI & used_BSI, legal_BSI & ~used_BSI
     has_memory_BS1, has_rest_BS1 = memory_BSI.any(-1, keepdim=True), rest_BSI.any(-1, keepdim=True)

@@ -27,15 +27,15 @@ def decode(
     progress: bool = False,
 ) -> list[list[Prediction]]:
     """Queries for every example, best first, as Spider's script reads them."""
-    found = search_all(model, corpus, examples, beam=beam, progress=progress)
+    beams = search_all(model, corpus, examples, beam=beam, progress=progress)
     return [
         predictions_of(hypotheses, literals_of(prepared, example), prepared.schema_of(example))
-        for example, hypotheses in zip(examples.tolist(), found, strict=True)
+        for example, hypotheses in zip(examples.tolist(), beams, strict=True)
     ]
 
 
 def exact_metrics(prepared: Prepared, examples: Array, queries: Sequence[str]) -> dict[str, float]:
-    """Exact match in percent: `exact`, and `exact_easy` to `exact_extra`; an empty query is a wrong one."""
+    """Exact match in percent: `exact`, and `exact_easy` to `exact_extra`; an empty query is wrong."""
     right: dict[str, list[bool]] = {"exact": [], **{f"exact_{level}": [] for level in Hardness}}
     for example, query in zip(examples.tolist(), queries, strict=True):
         verdict = judge(prepared.text("query", "queries", example), query, prepared.schema_of(example))

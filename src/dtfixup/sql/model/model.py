@@ -1,11 +1,11 @@
 """SQL-SP (section 5.1): a pre-trained encoder, N relation-aware layers, a grammar-guided decoder.
 
 In: a `Batch`. Out: the loss of each example, or the decoder's memory for a search. All sizes come from the
-configuration and the grammar, never from a dataset, so any schema can be read by any trained model.
+configuration and the grammar, never from a dataset, so any trained model reads any schema.
 
-Question words are the mean of their subwords' encoder states, projected to the stack's width; schema items are read by
-a BiLSTM over the states of their words: mean state + final state. A question that stands in several windows has the
-mean of its states. Legend: as in `model/batches.py` and `decoder.py`; A width of the encoder, Q = W + I J word slots.
+A question word is the mean of its subwords' encoder states, over all windows, projected to the stack's width. A schema
+item is the mean state + final state of a BiLSTM over its words. Legend: as in `batches.py` and `decoder.py`; A width of
+the encoder, Q = W + I J word slots.
 """
 
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ from dtfixup.sql.model.items import ItemReader
 from dtfixup.transformer import Kernel, StackConfig, TransformerStack
 
 SOURCES = 16
-"""Room for the sources of literal candidates; more than there are, so that a new one does not change the shape."""
+"""Rows for the sources of literal candidates; more than there are, so that a new source does not change the shape."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class SqlSpModel(nn.Module):
         self.relevance = nn.Linear(config.dim, 1) if config.relevance_weight else None
 
     def forward(self, batch: Batch) -> Tensor:
-        """[B]: the loss of each example; 0 for rows that fill the batch."""
+        """[B]: the loss of each example; 0 for rows of padding."""
         y_BND = self.encode(batch)
         memory = self.memory_of(batch, y_BND)
         features_BSF = self.decode(batch, memory)
@@ -126,7 +126,7 @@ class SqlSpModel(nn.Module):
         return self.memory_of(batch, self.encode(batch))
 
     def memory_of(self, batch: Batch, y_BND: Tensor) -> Memory:
-        """What the decoder looks at, from the stack's outputs."""
+        """The decoder's memory of the stack's outputs."""
         return self.decoder.remember(
             y_BND,
             batch.keep_BN,
@@ -143,7 +143,7 @@ class SqlSpModel(nn.Module):
         decoder = self.decoder
         action_BSE = decoder.embed(memory, batch.choice_BS, batch.index_BS)
         start_B1E = decoder.start_embedding(action_BSE.shape[0])[:, None]
-        before_BSE = torch.cat([start_B1E, action_BSE], 1)  # place t holds a_{t-1}, the start at place 0
+        before_BSE = torch.cat([start_B1E, action_BSE], 1)  # a_{t-1} at position t, the start at position 0
         parent_BSE = before_BSE.gather(1, (batch.parent_BS + 1)[..., None].expand_as(action_BSE))
         known_BSG = decoder.known_gates(before_BSE[:, :-1], parent_BSE, batch.state_BS)
         drop_BSD = None
@@ -154,14 +154,14 @@ class SqlSpModel(nn.Module):
         return decoder.run(known_BSG, batch.parent_BS, memory, drop_BSD, plain=self.config.kernel is Kernel.PLAIN)
 
     def loss_of(self, scores: LogProbabilities, batch: Batch) -> Tensor:
-        """[B]: negative log-likelihood, columns smoothed; a literal that is no candidate costs nothing."""
+        """[B]: negative log-likelihood, columns smoothed; a literal that is not a candidate costs nothing."""
         keep_BS = batch.step_keep_BS & (batch.index_BS >= 0)
         index_BS1 = batch.index_BS.clamp_min(0)[..., None]
 
         def chosen(table_BSX: Tensor, kind: Choice) -> tuple[Tensor, Tensor]:
             is_kind_BS = keep_BS & (batch.choice_BS == kind)
-            place_BS1 = torch.where(is_kind_BS[..., None], index_BS1, 0)
-            return table_BSX.gather(-1, place_BS1)[..., 0], is_kind_BS
+            own_index_BS1 = torch.where(is_kind_BS[..., None], index_BS1, 0)
+            return table_BSX.gather(-1, own_index_BS1)[..., 0], is_kind_BS
 
         rule_BS, is_rule_BS = chosen(scores.rule_BSR, Choice.RULE)
         column_BS, is_column_BS = chosen(scores.column_BSI, Choice.COLUMN)
@@ -176,14 +176,14 @@ class SqlSpModel(nn.Module):
         return -(loss_BS + torch.where(is_value_BS, value_BS, none)).sum(1)
 
     def _relevance_loss(self, batch: Batch, score_BN: Tensor) -> Tensor:
-        """[B]: the sum over columns and tables of the log-loss of whether the query uses them."""
+        """[B]: the log-loss of which columns and tables the query uses, summed."""
         score_BI = score_BN[:, batch.words :].float()
         keep_BI = batch.keep_BN[:, batch.words :]
         loss_BI = F.binary_cross_entropy_with_logits(score_BI, batch.item_used_BI.float(), reduction="none")
         return torch.where(keep_BI, loss_BI, 0.0).sum(1)
 
     def _word_states(self, batch: Batch) -> Tensor:
-        """[B, Q, A]: the mean state of each word's subwords, over all windows it stands in."""
+        """[B, Q, A]: the mean state of each word's subwords, over all windows."""
         state_XTA = self.encoder(batch.token_BKT.flatten(0, 1), batch.token_keep_BKT.flatten(0, 1))  # X = B x K
         state_BPA = state_XTA.unflatten(0, batch.token_BKT.shape[:2]).flatten(1, 2)
         slots = batch.words + batch.item_word_keep_BIJ.shape[1] * batch.item_word_keep_BIJ.shape[2]
@@ -192,26 +192,24 @@ class SqlSpModel(nn.Module):
         return member_BQP @ state_BPA / member_BQP.sum(-1, keepdim=True).clamp_min(1)
 
     def _values(self, batch: Batch, y_BND: Tensor) -> Tensor:
-        """[B, V, D]: candidates, from their text, the words that say them and the column they are linked to."""
+        """[B, V, D]: candidates, from their text, their words in the question and the column they are linked to."""
         token_BVUA = self.encoder.model.get_input_embeddings()(batch.value_token_BVU)
         share_BVU = batch.value_token_keep_BVU.to(token_BVUA.dtype)
         share_BVU = share_BVU / share_BVU.sum(-1, keepdim=True).clamp_min(1)
         text_BVD = self.value_text((token_BVUA * share_BVU[..., None]).sum(2))
-        place_N = torch.arange(y_BND.shape[1], device=y_BND.device)
+        position_N = torch.arange(y_BND.shape[1], device=y_BND.device)
         first_BV1, last_BV1 = batch.value_first_BV[..., None], batch.value_last_BV[..., None]
-        said_BVN = ((place_N >= first_BV1) & (place_N < last_BV1)).to(y_BND.dtype)
-        said_BVN = said_BVN / said_BVN.sum(-1, keepdim=True).clamp_min(1)
+        word_BVN = ((position_N >= first_BV1) & (position_N < last_BV1)).to(y_BND.dtype)
+        word_BVN = word_BVN / word_BVN.sum(-1, keepdim=True).clamp_min(1)
         column_BV1 = batch.value_column_BV[..., None]
-        linked_BVN = (place_N == column_BV1 + batch.words) & (column_BV1 >= 0) & batch.keep_BN[:, None]
-        seen_BVD = torch.cat([said_BVN, linked_BVN.to(y_BND.dtype)], 1) @ y_BND
-        said_BVD, linked_BVD = seen_BVD.chunk(2, 1)
-        mixed_BVD = self.value_mix(torch.cat([text_BVD, said_BVD, linked_BVD], -1))
+        linked_BVN = (position_N == column_BV1 + batch.words) & (column_BV1 >= 0) & batch.keep_BN[:, None]
+        words_BVD, linked_BVD = (torch.cat([word_BVN, linked_BVN.to(y_BND.dtype)], 1) @ y_BND).chunk(2, 1)
+        mixed_BVD = self.value_mix(torch.cat([text_BVD, words_BVD, linked_BVD], -1))
         return mixed_BVD + self.value_kinds(batch.value_kind_BV) + self.value_sources(batch.value_source_BV)
 
 
 def used_before(choice_BS: Tensor, index_BS: Tensor, items: int) -> Tensor:
-    """[B, S, I]: the columns that a derivation has chosen before each step."""
-    is_column_BS = choice_BS == Choice.COLUMN
-    place_I = torch.arange(items, device=index_BS.device)
-    chosen_BSI = (index_BS[..., None] == place_I) & is_column_BS[..., None]
+    """[B, S, I]: the columns that a derivation chose before each step."""
+    item_I = torch.arange(items, device=index_BS.device)
+    chosen_BSI = (index_BS[..., None] == item_I) & (choice_BS == Choice.COLUMN)[..., None]
     return (chosen_BSI.cumsum(1) - chosen_BSI.long()) > 0

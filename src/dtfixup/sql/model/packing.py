@@ -1,13 +1,13 @@
-"""A trained SQL-SP model as a small file, to be shipped.
+"""Pack a trained SQL-SP model into a small file, to ship it.
 
-In: a run's folder or its file of weights, and if wanted its result file. Out: a safetensors file that `load_model`
-reads as it reads the other: a third of the size, with what the run said of itself, the accuracy that its result file
-states, and a checksum of the names behind the model's numbered tables. The encoder's own frozen tables are in neither
-file. The same input gives the same bytes.
+In: a run's folder or its file of weights, and optionally its result file. Out: a safetensors file a third of the size,
+which `load_model` reads too. It has the run's description, the accuracy from the result file, and a checksum of the
+names behind the model's numbered tables. The encoder's frozen tables are in neither file. The same input gives the same
+bytes.
 
-What the room allows beyond 8 bits goes to the encoder first: the same rounding of one of its matrices moves the
-decoder's distributions some hundred times as far, weight by weight, as that of one of the new layers, whose branches
-DT-Fixup keeps small.
+If there is room for more than 8 bits, the encoder gets it first. Rounding one of its matrices moves the decoder's
+distributions about a hundred times as far, per weight, as rounding one of the new layers, whose branches DT-Fixup keeps
+small.
 """
 
 import json
@@ -25,24 +25,24 @@ from dtfixup.weights.tensors import PACKED, model_tensors, read_content, write_t
 from dtfixup.weights.trained import LAST, frozen_names, weights_file
 
 MEGABYTES = 45.0
-"""The most that a shipped file may have, of 10^6 bytes each."""
+"""Largest size of a shipped file, in units of 10^6 bytes."""
 _ENTRY = 120
-"""Bytes of the header for a tensor, its name apart, at most."""
+"""Upper bound of a tensor's bytes in the header, without its name."""
 _SPLITS = ("dev_", "held_out_", "train_others_")
 
 
 @dataclass(frozen=True)
 class PackedFile:
-    """What was written."""
+    """A packed file, and what packing lost."""
 
     path: Path
     bytes: int
     bytes_before: int
     stored: Mapping[str, Storage]
     errors: Mapping[str, float]
-    """For each tensor, the norm of what was lost as a share of its own."""
+    """The norm of each tensor's rounding error, as a share of the tensor's."""
     result_checked: bool | None
-    """Whether the result file was seen to be of the model's own run; None where none was given."""
+    """Whether the result file could be checked against the model's run; None without a result file."""
 
     @property
     def megabytes(self) -> float:
@@ -63,12 +63,12 @@ def pack_model(
     Args:
         source: the folder of a finished run, or its file of weights.
         out: the file to write.
-        keep: `INT8` stores matrices in 8 bits, and those that lose most in half precision as far as there is room;
-            `HALF` stores everything in half precision, whatever room that takes.
-        megabytes: the most that the file may have, with `INT8`.
-        result: the run's result file, whose accuracy goes into the file; one of another run is refused, as far as the
-            model's file says what run it is of.
-        sure_above: the probability from which an answer counts as sure; what the model's file says where it is None.
+        keep: `INT8` stores matrices in 8 bits, and those that lose most in half precision, as far as there is room;
+            `HALF` stores everything in half precision, whatever the size.
+        megabytes: largest size of the file, with `INT8`.
+        result: the run's result file, whose accuracy goes into the file. A result file of another run is an error, as
+            far as the model's file describes its run.
+        sure_above: the probability from which an answer counts as sure; None keeps the value of the model's file.
     """
     if keep is Storage.PLAIN:
         raise ConfigError("a packed file keeps int8 or half: for the weights as they are, use the run's own file")
@@ -97,10 +97,10 @@ def pack_model(
 
 
 def _accuracy(path: Path, content: Mapping[str, Any], file: Path) -> dict[str, Any]:
-    """What a result file says of the model; it must be of the same run."""
+    """The accuracy in a result file, which must be of the model's run."""
     result = read_json(path)
     if not isinstance(result, dict) or not isinstance(result.get("metrics"), dict):
-        raise DataError(f"{path} is no result file of a run: it has no metrics")
+        raise DataError(f"{path} is not a result file: it has no metrics")
     if differences := _differences(content, result):
         raise DataError(
             f"{path} and {file} do not belong together: they differ in {', '.join(differences)}. Give the result file "
@@ -109,21 +109,21 @@ def _accuracy(path: Path, content: Mapping[str, Any], file: Path) -> dict[str, A
     metrics = {name: value for name, value in result["metrics"].items() if name.startswith(_SPLITS)}
     if not metrics:
         raise DataError(f"{path} states no accuracy: its metrics are {', '.join(result['metrics'])}")
-    known = {name: result[name] for name in ("name", "seed", "commit", "data_hash") if name in result}
-    return {**known, "metrics": metrics}
+    origin = {name: result[name] for name in ("name", "seed", "commit", "data_hash") if name in result}
+    return {**origin, "metrics": metrics}
 
 
 def _differences(content: Mapping[str, Any], result: Mapping[str, Any]) -> list[str]:
-    """In what a model's file and a result file are of different runs; what the model's file does not say is no
-    difference. Two runs that had the same settings and seed are told apart by their last evaluation."""
+    """The settings in which a model's file and a result file differ, as far as the model's file has them. The last
+    evaluation distinguishes runs with the same settings and seed."""
     settings, curve = result.get("config", {}), result.get("curve") or [None]
-    told = {**content["fingerprint"], **content, **content.get("config", {})}
+    of_model = {**content["fingerprint"], **content, **content.get("config", {})}
     stated = {"data": result.get("data_hash"), "model": settings.get("model"), "evaluation": curve[-1]}
     stated |= {name: settings.get("training", {}).get(name) for name in content.get("config", {})}
-    return [name for name, value in stated.items() if told.get(name, value) != value]
+    return [name for name, value in stated.items() if of_model.get(name, value) != value]
 
 
 def _header_room(names: list[str], content: Mapping[str, Any]) -> int:
-    """More bytes than the file's header takes: two entries for each tensor, how it is stored, the content quoted."""
+    """An upper bound of the header's bytes: two entries for each tensor, its storage, and the quoted content."""
     entries = sum(3 * len(name) + len(SCALE) + 2 * _ENTRY for name in names)
     return entries + len(json.dumps(json.dumps(content))) + 20 * len(names) + 1000

@@ -1,7 +1,7 @@
-"""Examples of a prepared dataset → groups of a like size, for batches with few shapes.
+"""Examples of a prepared dataset → groups of similar size, for batches with few shapes.
 
-Examples of a like schema size go together; the few with a long question, derivation or list of candidates go apart, so
-that the many need not be padded for them.
+Examples with schemas of similar size share a group. The few with a long question, derivation or list of candidates have
+groups of their own, so that the others are not padded to their length.
 """
 
 from collections.abc import Sequence
@@ -9,14 +9,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from dtfixup.sql.model.batches import Corpus
-from dtfixup.sql.model.shapes import Shape, rounded
+from dtfixup.sql.model.shapes import Shape, round_up
 from dtfixup.training.plan import BatchPlan, Group
 from dtfixup.weights.arrays import Array
 
 USUAL = {"words": 24, "steps": 24, "values": 16, "value_tokens": 8}
-"""What nine of ten of Spider's examples stay within."""
+"""Nine of ten examples of Spider are within these sizes."""
 TOKEN_EDGES = (56, 72, 88, 104, 128, 160, 208, 288, 416)
-"""Encoder inputs of usual examples, by length; longer ones are grouped by their number of windows."""
+"""Bounds of the groups of usual examples, by encoder tokens; longer inputs are grouped by their number of windows."""
 LONG_TOKEN_EDGES = (96, 192, 416)
 
 
@@ -28,7 +28,7 @@ def plan_batches(
     extra: Sequence[int] | Array = (),
     extra_share: float = 1.0,
 ) -> BatchPlan[Shape]:
-    """Every epoch has all `examples`, and of the `extra` ones a new choice, `extra_share` times as many."""
+    """Plan epochs of all `examples` and a sample of `extra`, `extra_share` times as many, resampled every epoch."""
     examples, extra = np.asarray(examples, np.int64), np.asarray(extra, np.int64)
     everything = np.concatenate([examples, extra])
     is_extra = np.arange(len(everything)) >= len(examples)
@@ -37,7 +37,7 @@ def plan_batches(
     groups = []
     for number in range(int(key.max(initial=-1)) + 1):
         members, others = (everything[(key == number) & (is_extra == other)] for other in (False, True))
-        shape = rounded(corpus.shape_of(everything[key == number]))
+        shape = round_up(corpus.shape_of(everything[key == number]))
         groups.append(Group(members, shape, others, round(share * len(others))))
     return BatchPlan(groups, batch_size)
 
@@ -52,6 +52,4 @@ def _size_keys(corpus: Corpus, examples: Array) -> Array:
         np.searchsorted(TOKEN_EDGES, sizes["tokens"]),
     )
     keys = np.stack([sizes["windows"], is_long, length], axis=1)
-    _, group = np.unique(keys, axis=0, return_inverse=True)
-    found: Array = group
-    return found
+    return np.unique(keys, axis=0, return_inverse=True)[1]

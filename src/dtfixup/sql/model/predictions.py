@@ -1,6 +1,6 @@
-"""Derivations that a search found → trees and SQL text.
+"""The derivations of a search → trees and SQL text.
 
-In: `Hypothesis` of an example of a prepared dataset, and its schema. Out: SQL, as Spider's script reads it or quoted.
+In: the `Hypothesis` list and the candidates of an example. Out: `Prediction`s, as Spider's script reads them or quoted.
 """
 
 import json
@@ -21,22 +21,22 @@ from dtfixup.sql.model.search import Hypothesis
 
 @dataclass(frozen=True)
 class Prediction:
-    """A query, and how likely the model holds it to be."""
+    """A query and its log-probability."""
 
     sql: str
     score: float
     """Log-probability of the derivation."""
     tree: Node | None = field(default=None, compare=False, repr=False)
-    """What the text was written from, where that is known."""
+    """The tree that the text was written from, if it is known."""
 
 
 def likeliest(beams: Sequence[Sequence[Prediction]]) -> list[str]:
-    """The best query of each beam; nothing where there is none."""
+    """The best query of each beam; "" for an empty beam."""
     return [beam[0].sql if beam else "" for beam in beams]
 
 
 def write_beams(path: str | Path, examples: Iterable[int], beams: Iterable[Sequence[Prediction]]) -> Path:
-    """JSON lines: the number of each example, and its queries with their log-probabilities."""
+    """Write JSON lines: the number of each example, and its queries with their log-probabilities."""
     lines = "".join(
         json.dumps({"example": int(example), "beam": [[query.sql, round(query.score, 4)] for query in beam]}) + "\n"
         for example, beam in zip(examples, beams, strict=True)
@@ -45,7 +45,7 @@ def write_beams(path: str | Path, examples: Iterable[int], beams: Iterable[Seque
 
 
 def literals_of(examples: ExampleArrays, example: int) -> list[Literal]:
-    """The candidates of an example of a dataset, in their order."""
+    """The literal candidates of an example, in their order."""
     first, last = examples.arrays["values.start"][example : example + 2]
     literals = []
     for row in range(first, last):
@@ -64,23 +64,23 @@ def tree_from(actions: Sequence[tuple[int, int]], literals: Sequence[Literal]) -
         if choice == Choice.COLUMN:
             return SelectColumn(index)
         if index < 0:
-            raise SqlError("the derivation has a literal that is no candidate: it cannot be written")
+            raise SqlError("the derivation has a literal that is not a candidate, so it cannot be written")
         return SelectValue(literals[index])
 
     return tree_of(action(choice, index) for choice, index in actions)
 
 
 def predictions_of(
-    found: Sequence[Hypothesis], literals: Sequence[Literal], schema: Schema, *, quote_names: bool = False
+    hypotheses: Sequence[Hypothesis], literals: Sequence[Literal], schema: Schema, *, quote_names: bool = False
 ) -> list[Prediction]:
-    """SQL of every derivation that can be written, best first, no text twice."""
+    """The SQL of every derivation that can be written, best first, without repetitions."""
     writer = SqlWriter(schema, quote_names=quote_names)
-    made: dict[str, Prediction] = {}
-    for hypothesis in found:
+    predictions: dict[str, Prediction] = {}
+    for hypothesis in hypotheses:
         try:
             tree = tree_from(hypothesis.actions, literals)
             sql = writer.write(tree)
-        except SqlError:  # a literal that cannot stand in SQL text: the next hypothesis may do better
+        except SqlError:  # such as a literal that SQL text cannot hold
             continue
-        made.setdefault(sql, Prediction(sql, hypothesis.score, tree))
-    return list(made.values())
+        predictions.setdefault(sql, Prediction(sql, hypothesis.score, tree))
+    return list(predictions.values())

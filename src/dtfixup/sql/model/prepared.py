@@ -1,12 +1,12 @@
 """The prepared dataset: everything a training run reads, in one memory-mapped file of arrays and a JSON index.
 
-Out of `prepare.py`, into `model/batches.py`; needs no parser, so that a bare GPU box can read it.
+`preparation/prepare.py` writes it, `batches.py` reads it; reading needs no SQL parser, so a bare GPU box can do it.
 `arrays.safetensors` holds flat arrays; where rows differ in length, `x.start` says where each row of `x` begins.
 `tables.json` holds the schemas, `index.json` the rest.
 
 Databases (D): `columns.start`, `column.table`, `column.kind`; items are a database's columns, then its tables:
 `items.start`, `item_tokens.start`, `item_token.id`, `item_token.word`; `relations.start`, `relation`.
-Examples (N): `example.database`, `example.source` (the database whose question a made-up example goes back to, its own
+Examples (N): `example.database`, `example.source` (the database whose question a made-up example was made from; its own
 for all others); words and their subwords: `example.words`, `tokens.start`, `token.id`, `token.word`; links
 [words, items]: `links.start`, `link`; the derivation: `steps.start`, `step.choice`, `step.index` (rule, column or
 candidate; -1 where no candidate is the gold literal), `step.state`, `step.parent`, `step.child`, `step.field`;
@@ -36,7 +36,7 @@ SYNTHETIC = "synthetic"
 
 
 @dataclass(frozen=True)
-class SpecialTokens:
+class SpecialIds:
     """Ids of an encoder's special tokens."""
 
     cls: int
@@ -46,10 +46,10 @@ class SpecialTokens:
 
 @dataclass(frozen=True)
 class ExampleArrays:
-    """Databases and examples as flat arrays, for an encoder: of a dataset, or of one question."""
+    """Databases and examples as flat arrays for an encoder: a dataset, or one question."""
 
     arrays: Mapping[str, Array]
-    special: SpecialTokens
+    special: SpecialIds
 
     def row(self, name: str, start: str, row: int) -> Array:
         """Row `row` of a flat array whose rows begin at `start`."""
@@ -63,7 +63,7 @@ class ExampleArrays:
 
 @dataclass(frozen=True)
 class Prepared(ExampleArrays):
-    """A prepared dataset in a folder, its arrays mapped and not read."""
+    """A prepared dataset in a folder; its arrays are mapped into memory, not read."""
 
     folder: Path
     index: Mapping[str, Any]
@@ -92,12 +92,12 @@ def open_prepared(folder: str | Path) -> Prepared:
     folder = Path(folder)
     if not (folder / INDEX).is_file():
         raise DataError(
-            f"{folder} holds no prepared dataset: make one with dtfixup sql prepare --data DIR --out {folder}"
+            f"{folder} has no prepared dataset: make one with dtfixup sql prepare --data DIR --out {folder}"
         )
     index = read_json(folder / INDEX)
     if index.get("format") != FORMAT:
-        raise DataError(f"{folder} has format {index.get('format')}, this version reads {FORMAT}: prepare it again")
-    special = SpecialTokens(*(index["encoder"][name] for name in ("cls", "sep", "pad")))
+        raise DataError(f"{folder} has format {index.get('format')}, but this version reads {FORMAT}: prepare it again")
+    special = SpecialIds(*(index["encoder"][name] for name in ("cls", "sep", "pad")))
     schemas = read_tables_json(folder / TABLES)
     return Prepared(
         map_arrays(folder / ARRAYS), special, folder, index, [schemas[database] for database in index["databases"]]
@@ -109,18 +109,18 @@ def write_prepared(
 ) -> None:
     """Write the arrays and schemas, then the index that makes them valid."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / INDEX).unlink(missing_ok=True)  # old arrays and new must never be taken for one dataset
+    (folder / INDEX).unlink(missing_ok=True)  # so that an index never describes other arrays
     write_atomically(folder / ARRAYS, lambda path: write_arrays(path, arrays))
     write_tables_json(schemas, folder / TABLES)
     write_json(folder / INDEX, {"format": FORMAT, **index})
 
 
 def starts(lengths: Array | list[int]) -> Array:
-    """Where rows of these lengths begin, with the end at last."""
+    """The starts of rows of these lengths, and the end of the last."""
     return np.concatenate([np.zeros(1, np.int64), np.cumsum(np.asarray(lengths, np.int64))])
 
 
 def pack_texts(texts: list[str]) -> tuple[Array, Array]:
-    """Texts as UTF-8 bytes, and where each begins."""
+    """Texts as UTF-8 bytes, and their starts."""
     encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
     return np.frombuffer(b"".join(encoded), np.uint8), starts([len(text) for text in encoded])

@@ -1,10 +1,10 @@
-"""The decoder's recurrence along a given derivation, as one autograd function: `Decoder.run_plain`, fast.
+"""The decoder's recurrence along a given derivation in Triton kernels, as one autograd function.
 
-Forward, a step is three products and three small kernels. Backward, what every step adds to a weight is left for one
-product over all steps at the end, and what children add to their parent's state goes to one buffer. Equal to the plain
-form in value and gradient; tests hold it to that. Needs Triton, so a GPU, and widths that are powers of two.
+Forward, a step is three matrix products and three small kernels. Backward, the gradient of a weight is one product over
+all steps at the end, and the gradients of a parent's state from its children are summed in one buffer. Tests compare
+values and gradients with `Decoder.run_plain`. It needs a GPU, and widths that are powers of two.
 Legend: S steps, B batch, D width of the stack, M width of the LSTM, G = 4 M, H heads, Z = D / H, N keys, X = D + 2 M:
-the recurrent input [z | h of the parent | h]. Step t reads place t of the states and writes place t + 1.
+the recurrent input [z | h of the parent | h]. Step t reads row t of the states and writes row t + 1.
 """
 
 # Triton's language has no types that mypy knows.
@@ -25,7 +25,7 @@ def _cell(
     known, gates, cell, hidden, acts, inputs, parent, t, steps, B,
     D: tl.constexpr, M: tl.constexpr, W: tl.constexpr,
 ):  # fmt: skip
-    """The LSTM cell of step t, and two thirds of the next step's input."""
+    """The LSTM cell of step t, and h of the next step's input."""
     b, column = tl.program_id(0), tl.program_id(1) * W + tl.arange(0, W)
     row = (b * steps + t).to(tl.int64) * 4 * M + column
     raw = b * 4 * M + column
@@ -44,7 +44,7 @@ def _cell(
     tl.store(cell + (place + B) * M + column, m)
     tl.store(hidden + (place + B) * M + column, h)
     if t + 1 < steps:
-        above = tl.load(parent + b * steps + t + 1)  # -1 is place 0, which is zero
+        above = tl.load(parent + b * steps + t + 1)  # -1 is row 0, which is zero
         earlier = tl.load(
             hidden + ((above + 1) * B + b).to(tl.int64) * M + column, mask=column * 0 + above < t, other=0.0
         )
@@ -82,7 +82,7 @@ def _drop(
     output, drop, dropped, inputs, t, steps, B,
     D: tl.constexpr, M: tl.constexpr, HAS_DROP: tl.constexpr,
 ):  # fmt: skip
-    """z after dropout, kept and handed to the next step."""
+    """Apply dropout to z, keep it, and copy it to the next step's input."""
     b, d = tl.program_id(0), tl.arange(0, D)
     z = tl.load(output + b * D + d)
     if HAS_DROP:
@@ -98,7 +98,7 @@ def _drop_backward(
     d_features, d_inputs, drop, parent, d_output, d_children, t, steps, B,
     D: tl.constexpr, M: tl.constexpr, HAS_DROP: tl.constexpr,
 ):  # fmt: skip
-    """The gradient of z before dropout; and what step t + 1 gives its parent's state."""
+    """The gradient of z before dropout, and the gradient of the parent's state from step t + 1."""
     b, d, column = tl.program_id(0), tl.arange(0, D), tl.arange(0, M)
     place = (t * B + b).to(tl.int64)
     row = (b * steps + t).to(tl.int64)

@@ -1,11 +1,11 @@
-"""Padded sizes of batches: what each example needs, and the smallest shape that holds several.
+"""Padded sizes of batches: the sizes of each example, and the smallest shape that holds several.
 
-In: the arrays of a prepared dataset. Out: `Shape`s. numpy, on the host: shapes are chosen before anything is gathered.
+In: the arrays of a prepared dataset. Out: `Shape`s. This is numpy, because shapes are chosen on the host.
 Legend: N examples, F fields of a shape, V candidates.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -26,17 +26,13 @@ class Shape:
     values: int
     value_tokens: int
 
-    def union(self, other: "Shape") -> "Shape":
-        """The smallest shape that holds both."""
-        return Shape(*(max(getattr(self, field.name), getattr(other, field.name)) for field in fields(self)))
-
 
 ANCHOR_TOKENS = 8
-"""The longest text that stands after a column's name; the rest of it is cut."""
+"""The longest value after a column's name, in tokens; longer ones are cut."""
 
 
 class Sizes:
-    """Sizes of every example, for shapes; numpy, on the host."""
+    """The sizes of every example, from which shapes are made."""
 
     def __init__(self, a: Mapping[str, Array], max_tokens: int, anchors: bool) -> None:
         database_N = np.asarray(a["example.database"], np.int64)
@@ -57,8 +53,8 @@ class Sizes:
         is_cramped_N = ~fits_N & (room_N < 2 * longest_N)
         if is_cramped_N.any():
             raise DataError(
-                f"example {int(is_cramped_N.argmax())} has a question that leaves no room for the schema "
-                f"in the encoder's {max_tokens} tokens: shorten it, or use an encoder that takes longer inputs"
+                f"the question of example {int(is_cramped_N.argmax())} leaves no room for the schema in the encoder's "
+                f"{max_tokens} tokens: shorten it, or use an encoder with longer inputs"
             )
         windows_N = np.where(fits_N, 1, -(-total_N // np.maximum(room_N - longest_N, 1)))
         ends = np.maximum.reduceat(np.append(value_length, 0), np.minimum(a["values.start"][:-1], len(value_length)))
@@ -82,6 +78,7 @@ class Sizes:
         return column
 
     def shape(self, examples: Array) -> Shape:
+        """The smallest shape that holds these examples."""
         if not len(examples):
             raise DataError("a batch needs at least one example")
         return Shape(*(max(int(size), 1) for size in self.table_NF[examples].max(0)))
@@ -99,7 +96,7 @@ def _anchor_tokens(a: Mapping[str, Array]) -> Array:
     return np.bincount(example_V[rows], weights=length_V[rows], minlength=len(count_N)).astype(np.int64)
 
 
-def rounded(shape: Shape, *, words: int = 8, items: int = 8, tokens: int = 8, steps: int = 8) -> Shape:
-    """The shape with its sizes rounded up, so that few different ones are left."""
-    up = {"words": words, "items": items, "tokens": tokens, "steps": steps, "values": 8, "value_tokens": 4}
-    return replace(shape, **{name: -(-getattr(shape, name) // unit) * unit for name, unit in up.items()})
+def round_up(shape: Shape) -> Shape:
+    """Round sizes up, so that batches have few different shapes."""
+    units = {"words": 8, "items": 8, "tokens": 8, "steps": 8, "values": 8, "value_tokens": 4}
+    return replace(shape, **{name: -(-getattr(shape, name) // unit) * unit for name, unit in units.items()})

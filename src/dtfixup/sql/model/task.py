@@ -1,8 +1,8 @@
 """SQL-SP as a task of the training engine: model, data and metrics.
 
-In: a configuration and a prepared dataset. Out: what `training.loop.fit` asks for. Batches are gathered on the device
-from the whole dataset, which lies there; the loss is the decoder's; the metric is Spider's exact match, over databases
-that were held out or over dev.
+In: a configuration and a prepared dataset. Out: the protocol `training.task.Task`. The whole dataset is on the device,
+and batches are gathered there; the loss is the decoder's; the metric is Spider's exact match, over held-out databases
+or over dev.
 """
 
 from dataclasses import replace
@@ -28,11 +28,11 @@ from dtfixup.training.encoder_task import EncoderTask
 from dtfixup.training.plan import BatchPlan, PlannedBatch
 from dtfixup.weights.arrays import Array
 
-_HOLD_OUT_STREAM = 7  # which databases are held out is the same for every seed of a run, so that runs can be compared
+_HOLD_OUT_SEED = 7  # the same for every seed of a run, so that runs hold out the same databases
 
 
 class SqlTask(EncoderTask[SqlSpModel, Shape]):
-    """What the engine trains."""
+    """SQL-SP and its data, as the engine trains them."""
 
     best_metric = "exact"
 
@@ -71,26 +71,26 @@ class SqlTask(EncoderTask[SqlSpModel, Shape]):
 
     def evaluate(self) -> dict[str, float]:
         """Exact match of greedy decoding, in percent."""
-        found = decode(self.model, self.corpus, self.prepared, self.evaluated, beam=1)
-        return exact_metrics(self.prepared, self.evaluated, likeliest(found))
+        beams = decode(self.model, self.corpus, self.prepared, self.evaluated, beam=1)
+        return exact_metrics(self.prepared, self.evaluated, likeliest(beams))
 
 
 def split_examples(prepared: Prepared, splits: str, hold_out: int) -> tuple[Array, Array]:
-    """Examples to train on, without those the grammar cannot say; and examples to evaluate on."""
+    """Examples to train on, except those outside the grammar; and examples to evaluate on."""
     chosen = np.concatenate([np.asarray(prepared.split(name)) for name in split_names(splits)])
     readable = chosen[np.diff(prepared.arrays["steps.start"])[chosen] > 0]
     if not hold_out:
         return readable, np.asarray(prepared.split("dev"))
     databases = np.asarray(prepared.arrays["example.database"], np.int64)
-    known = np.unique(databases[chosen])
-    if hold_out >= len(known):
-        raise DataError(f"{hold_out} databases cannot be held out of {len(known)}: some must be left to train on")
-    held = np.random.default_rng(_HOLD_OUT_STREAM).permutation(known)[:hold_out]
+    asked = np.unique(databases[chosen])
+    if hold_out >= len(asked):
+        raise DataError(f"{hold_out} databases cannot be held out of {len(asked)}: some must be left to train on")
+    held = np.random.default_rng(_HOLD_OUT_SEED).permutation(asked)[:hold_out]
     return readable[~np.isin(databases[readable], held)], chosen[np.isin(databases[chosen], held)]
 
 
 def synthetic_examples(prepared: Prepared, evaluated: Array) -> Array:
-    """Made-up examples, but none over a database that is evaluated on, nor with the words of a question over one."""
+    """Made-up examples, except those over an evaluated database or made from a question over one."""
     if SYNTHETIC not in prepared.index["splits"]:
         raise DataError(
             f"{prepared.folder} has no made-up examples: prepare it with --synthetic 40000, or train with synthetic 0"

@@ -1,7 +1,7 @@
 """One training run of SQL-SP, from a prepared dataset to a result file.
 
-In: a configuration, a prepared dataset, a folder. Out: trained weights and logs in the folder, the queries that a beam
-search finds for the evaluation examples, and a result file with where every number came from. Runs on a bare GPU box.
+In: a configuration, a prepared dataset, a folder. Out, in the folder: weights, logs, the queries that a beam search
+finds for the evaluation examples, and a result file with its provenance. Runs on a bare GPU box.
 """
 
 import time
@@ -33,7 +33,7 @@ def train_sql(
     resume: bool = False,
     console: Console | None = None,
 ) -> TaskRun:
-    """Train, decode the evaluation examples with a beam, write `result.json` and `beams.jsonl` into the folder."""
+    """Train, decode the evaluation examples with a beam, and write `result.json` and `beams.jsonl` into the folder."""
     started, folder = begin(), Path(folder)
     fabric = launch()
     task = SqlTask(config, prepared, load_encoder(config.encoder), fabric.device)
@@ -41,14 +41,14 @@ def train_sql(
     if not done.finished or not fabric.is_global_zero:
         return TaskRun(done, {})
     before = time.monotonic()
-    found = decode(task.model, task.corpus, prepared, task.evaluated, beam=config.beam)
+    beams = decode(task.model, task.corpus, prepared, task.evaluated, beam=config.beam)
     decode_seconds = time.monotonic() - before
-    exact = exact_metrics(prepared, task.evaluated, likeliest(found))
+    exact = exact_metrics(prepared, task.evaluated, likeliest(beams))
     prefix = "held_out" if config.hold_out else "dev"
     metrics = {f"{prefix}_{key}": round(value, 4) for key, value in exact.items()}
     metrics |= {f"{prefix}_{key}_greedy": round(done.last[key], 4) for key in exact}
     metrics |= {"decode_seconds": round(decode_seconds, 2), **fit_metrics(done)}
-    write_beams(folder / BEAMS, task.evaluated, found)
+    write_beams(folder / BEAMS, task.evaluated, beams)
     return finish_run(
         folder,
         config,

@@ -1,7 +1,7 @@
-"""What a prepared dataset depends on, as one hash.
+"""One hash of everything that a prepared dataset depends on.
 
-In: data, tokenizer and settings. Out: a fingerprint that changes where the arrays might. Of the code, docstrings and
-comments do not count.
+In: data, tokenizer and settings. Out: a fingerprint that changes whenever the arrays might. It covers code without
+docstrings and comments.
 """
 
 import ast
@@ -17,11 +17,11 @@ from dtfixup.sql.model.prepared import FORMAT
 
 LIBRARIES = ("rapidfuzz", "simplemma", "sqlglot")
 ROOMS = ("language", "database", "grammar", "linking", "preparation")
-"""Whose code makes the arrays; how they are stored is `FORMAT`."""
+"""Their code makes the arrays; `FORMAT` stands for how they are stored."""
 
 
 def data_hash(dataset: Dataset, examples: Mapping[str, Sequence[Example]]) -> str:
-    """A hash of schemas, examples and stored rows."""
+    """Hash schemas, examples and databases."""
     digest = hashlib.sha256((dataset.folder / "tables.json").read_bytes())
     for split, members in examples.items():
         rows = [[example.database, example.question, example.query] for example in members]
@@ -38,7 +38,7 @@ def databases_of(examples: Mapping[str, Sequence[Example]]) -> list[str]:
 
 
 def fingerprint_of(data: str, tokenizer: str, synthetic: int, phrases: int) -> str:
-    """A hash of all that the arrays are made from: data, tokenizer, code, versions of libraries."""
+    """Hash everything that the arrays are made from: data, tokenizer, code, versions of libraries."""
     libraries = [f"{name}=={metadata.version(name)}" for name in LIBRARIES]
     made_of = [str(FORMAT), data, tokenizer, code_digest(*ROOMS), *libraries]
     if synthetic:
@@ -50,7 +50,7 @@ def fingerprint_of(data: str, tokenizer: str, synthetic: int, phrases: int) -> s
 
 @lru_cache
 def code_digest(*rooms: str) -> str:
-    """A hash of the code and data files of rooms of `dtfixup.sql`."""
+    """Hash the code and data files of packages of `dtfixup.sql`."""
     digest = hashlib.sha256()
     for room in rooms:
         for file in sorted(files(f"dtfixup.sql.{room}").iterdir(), key=lambda file: file.name):

@@ -1,4 +1,4 @@
-"""Splits of a dataset, prepared when they are needed, and a model's answers to one.
+"""Prepare splits of a dataset when they are needed, and answer one with a model.
 
 In: a folder in Spider's layout or a prepared dataset, and a model. Out: `Prepared`, or the queries for every question.
 """
@@ -47,10 +47,10 @@ def _open_checked(data: Path, encoder: str, splits: Sequence[str]) -> Prepared:
     if prepared.index["encoder"]["tokenizer_sha256"] != load_tokenizer(encoder).sha256:
         raise DataError(
             f"{data} was prepared for {prepared.index['encoder']['name']}, whose tokenizer is not that of {encoder}: "
-            "prepare it for that, or give the Spider folder itself"
+            f"prepare it for {encoder}, or give the Spider folder itself"
         )
     for split in splits:
-        prepared.split(split)  # raises where there is no such split
+        prepared.split(split)  # an error if there is no such split
     return prepared
 
 
