@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from dtfixup.cli import session
 from dtfixup.cli.main import main
+from dtfixup.errors import DeadlineError
 from dtfixup.sql.ask.answers import Answer, Verdict, verdict_of
 from dtfixup.sql.ask.opened import OpenedDatabase
 from dtfixup.sql.ask.parser import TextToSql
@@ -16,6 +18,19 @@ from dtfixup.sql.database.sample import sample_folder
 from tests.sql.asked import tiny_parser
 
 Converse = Callable[[list[str | type[BaseException]]], None]
+
+
+@pytest.fixture
+def refusal(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """Runs a command that must end with code 2; returns what it writes to standard error."""
+
+    def run(*words: str) -> str:
+        with pytest.raises(SystemExit) as stop:
+            main(list(words))
+        assert stop.value.code == 2
+        return " ".join(capsys.readouterr().err.split())
+
+    return run
 
 
 @pytest.fixture
@@ -48,6 +63,16 @@ def ask(ferry: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
         return 0
 
     return run
+
+
+@pytest.fixture
+def late(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every query takes too long."""
+
+    def stop(*_: object, **__: object) -> None:
+        raise DeadlineError("stopped after 5 s")
+
+    monkeypatch.setattr(session, "run_query", stop)
 
 
 @pytest.fixture

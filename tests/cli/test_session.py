@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from dtfixup.cli import ask as ask_verb
 from dtfixup.cli import session
-from dtfixup.cli.session import ExitCode
+from dtfixup.cli.ask import ExitCode
 from dtfixup.errors import DeadlineError
 from dtfixup.sql.ask.answers import Verdict
-from dtfixup.sql.execution import run as running
 from dtfixup.sql.execution.guard import Rows
 from tests.cli.conftest import Converse
 from tests.sql.asked import tiny_parser
@@ -26,9 +26,10 @@ HOSTILE = "\x1b]0;owned\x07\x1b[2J"
 def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     """Standard output and error are terminals."""
     plain = session.Console
-    monkeypatch.setattr(
-        session, "Console", lambda **options: plain(force_terminal=True, color_system="standard", **options)
-    )
+    for module in (session, ask_verb):
+        monkeypatch.setattr(
+            module, "Console", lambda **options: plain(force_terminal=True, color_system="standard", **options)
+        )
 
 
 def test_rows_are_saved(
@@ -40,7 +41,7 @@ def test_rows_are_saved(
 ) -> None:
     found = Rows(("name", "a,b"), [("Ilić", 0.1234567891), (None, 'say "hi"')], truncated=True)
     text = 'name,"a,b"\r\nIlić,0.1234567891\r\n,"say ""hi"""\r\n'
-    monkeypatch.setattr(running, "run_query", lambda *_, **__: found)
+    monkeypatch.setattr(session, "run_query", lambda *_, **__: found)
     file, other = tmp_path / "rows.csv", tmp_path / "my rows.csv"
     assert ask(QUESTION, "--csv", str(file)) == 0
     assert file.read_bytes().decode() == text
@@ -64,7 +65,6 @@ def test_rows_are_never_written_over_the_database(
     ask: Callable[..., int],
     ferry: Path,
     capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     before = ferry.read_bytes()
     assert ask(QUESTION, "--csv", str(ferry)) == ExitCode.ERROR
@@ -75,7 +75,7 @@ def test_rows_are_never_written_over_the_database(
 
 
 def test_a_prompt_without_a_question(
-    converse: Converse, ask: Callable[..., int], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    converse: Converse, ask: Callable[..., int], capsys: pytest.CaptureFixture[str]
 ) -> None:
     converse([r"\r", QUESTION, KeyboardInterrupt, "", " x " * 900, r"\r", r"\help", r"\q", QUESTION])
     assert ask() == ExitCode.ERROR, "some lines ended in errors, and no person has seen them"
@@ -89,7 +89,7 @@ def test_a_prompt_without_a_question(
 
 
 def test_the_prompt_ends_with_the_input_and_speaks_json(
-    converse: Converse, ask: Callable[..., int], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    converse: Converse, ask: Callable[..., int], capsys: pytest.CaptureFixture[str]
 ) -> None:
     converse([QUESTION, "x" * 3000, "Quo vadis?"])
     assert ask("--json") == ExitCode.ERROR
@@ -130,7 +130,7 @@ def test_another_query_of_the_list_is_taken_and_run(
         ran.append(sql)
         return Rows(("n",), [(1,)], truncated=False)
 
-    monkeypatch.setattr(running, "run_query", run_query)
+    monkeypatch.setattr(session, "run_query", run_query)
     monkeypatch.setattr("sys.stdin.isatty", lambda: True)
     queries = [each.sql for each in tiny_parser().ask(QUESTION, ferry).alternatives]
     assert len(queries) > 1
@@ -149,19 +149,19 @@ def test_another_query_of_the_list_is_taken_and_run(
 
 
 def test_the_code_of_many_questions(
-    converse: Converse, ask: Callable[..., int], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    converse: Converse, ask: Callable[..., int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     converse([QUESTION, "Quo vadis?"])
     assert ask("--json") == ExitCode.ANSWERED, "a question without a link is no error; its object says so"
     converse(["  x " * 900, QUESTION])
     monkeypatch.setattr("sys.stdin.isatty", lambda: True)
     assert ask() == ExitCode.ANSWERED, "a person has seen the error"
-    monkeypatch.setattr("sys.stdin.isatty", lambda: False)
 
-    def late(*_: object, **__: object) -> None:
-        raise DeadlineError("stopped after 5 s")
 
-    monkeypatch.setattr(running, "run_query", late)
+@pytest.mark.usefixtures("late")
+def test_a_query_that_fails_at_the_prompt(
+    converse: Converse, ask: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
     converse([QUESTION, "Quo vadis?"])
     assert ask("--json", "--run") == ExitCode.ERROR
     assert "stopped after 5 s" in capsys.readouterr().out
@@ -197,7 +197,7 @@ def test_stored_text_gives_no_orders_to_a_terminal(
     def failing(*_: object, **__: object) -> None:
         raise DeadlineError(f"no {HOSTILE}")
 
-    monkeypatch.setattr(running, "run_query", failing)
+    monkeypatch.setattr(session, "run_query", failing)
     assert ask(QUESTION, "--run") == ExitCode.ERROR
     converse([QUESTION, r"\r"])
     assert ask("--run") == ExitCode.ERROR
