@@ -18,6 +18,8 @@ from dtfixup.sql.database.sample import sample_folder
 from tests.sql.asked import tiny_parser
 
 Converse = Callable[[list[str | type[BaseException]]], None]
+Shown = tuple[int, str, str]
+"""An exit code, what went to standard output, and what to standard error with blanks for line ends."""
 
 
 @pytest.fixture
@@ -91,3 +93,26 @@ def converse(monkeypatch: pytest.MonkeyPatch) -> Converse:
         monkeypatch.setattr("builtins.input", read)
 
     return type_lines
+
+
+@pytest.fixture
+def asked(ask: Callable[..., int], capsys: pytest.CaptureFixture[str]) -> Callable[..., Shown]:
+    """Runs the verb and returns what it showed."""
+
+    def run(*options: str, **given: Path | str) -> Shown:
+        code = ask(*options, **given)
+        out, err = capsys.readouterr()
+        return code, out, " ".join(err.split())
+
+    return run
+
+
+@pytest.fixture
+def prompt(converse: Converse, asked: Callable[..., Shown]) -> Callable[..., Shown]:
+    """Types lines at the prompt and returns what they showed."""
+
+    def run(lines: list[str | type[BaseException]], *options: str) -> Shown:
+        converse(lines)
+        return asked(*options)
+
+    return run

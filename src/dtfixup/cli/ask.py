@@ -25,7 +25,7 @@ _ONE_THREAD = 300
 """Columns of a schema up to which one thread is used."""
 
 Question = Annotated[Positional[str | None], arg(metavar="[QUESTION]")]
-Place = Annotated[Positional[str | None], arg(metavar="[DATABASE]")]
+Target = Annotated[Positional[str | None], arg(metavar="[DATABASE]")]
 
 
 class ExitCode(IntEnum):
@@ -63,7 +63,7 @@ class AskOptions:
 
 def ask(
     question: Question = None,
-    place: Place = None,
+    target: Target = None,
     *,
     database: str | None = None,
     model: Path | None = None,
@@ -78,7 +78,7 @@ def ask(
 
     Args:
         question: The question, in quotes; without one, a prompt.
-        place: The database: a SQLite file, a URL such as postgresql://user@host/name or mysql://user@host/name, or a
+        target: The database: a SQLite file, a URL such as postgresql://user@host/name or mysql://user@host/name, or a
             bundled database such as sample:river_ferry.
         database: The database, as an option.
         model: Folder of a finished run, or a file of weights.
@@ -86,12 +86,12 @@ def ask(
         namespace: A PostgreSQL schema, or another database of a MySQL server.
     """
     try:
-        question, place = question_and_database((question, place), database)
+        question, target = question_and_database((question, target), database)
         if settings.csv is not None:
             if question is None:
                 raise ConfigError(r"--csv is for one question: give it, or at the prompt save rows by \s FILE")
             require_new(settings.csv)
-        session = _open(place, model, settings, names, namespace)
+        session = _open(target, model, settings, names, namespace)
         sys.exit(session.converse() if question is None else session.answer(question))
     except DtFixupError as error:
         show_error(error, question, is_json=settings.json)
@@ -112,7 +112,7 @@ def demo(model: Path | None = None) -> None:
 
 def link(
     question: Question = None,
-    place: Place = None,
+    target: Target = None,
     *,
     database: str | None = None,
     names: Path | None = None,
@@ -122,7 +122,7 @@ def link(
 
     Args:
         question: The question, in quotes.
-        place: The database: a SQLite file, a URL such as postgresql://user@host/name, or a bundled database such as
+        target: The database: a SQLite file, a URL such as postgresql://user@host/name, or a bundled database such as
             sample:river_ferry.
         database: The database, as an option.
         names: YAML file with natural names of tables, columns and abbreviations.
@@ -134,10 +134,10 @@ def link(
     from dtfixup.sql.linking.inputs import describe_database, describe_question
     from dtfixup.sql.linking.view import links_json, render
 
-    question, place = question_and_database((question, place), database)
+    question, target = question_and_database((question, target), database)
     if question is None:
         raise ConfigError('give a question, in quotes: dtfixup sql link "How many?" shop.sqlite')
-    location = locate(place)
+    location = locate(target)
     schema = reflect(location, names=None if names is None else read_names(names))
     inputs = describe_question(question, describe_database(schema, open_content(schema, location)))
     if json:
@@ -168,7 +168,7 @@ def print_json(content: dict[str, Any]) -> None:
     sys.stdout.flush()
 
 
-def _open(place: str, model: Path | None, options: AskOptions, names: Path | None, namespace: str | None) -> "Session":
+def _open(target: str, model: Path | None, options: AskOptions, names: Path | None, namespace: str | None) -> "Session":
     """Read the database, then load the model: a wrong path is reported at once."""
     from dtfixup.sql.ask.opened import OpenedDatabase
     from dtfixup.sql.database.names import read_names
@@ -181,7 +181,7 @@ def _open(place: str, model: Path | None, options: AskOptions, names: Path | Non
             "(docs/start/ask.md shows one), or leave the option out"
         )
     natural = None if names is None else read_names(names)
-    opened = OpenedDatabase(locate(place), names=natural, namespace=namespace)
+    opened = OpenedDatabase(locate(target), names=natural, namespace=namespace)
     read = opened.read()
 
     # On a busy machine, threads that wait for each other by spinning take seconds for a question. The matrices of a
