@@ -26,8 +26,8 @@ def serve(
     Other machines reach it only if --host says so; visitors then need a token, which is printed once.
 
     Args:
-        offered: Databases to offer: SQLite files, URLs such as postgresql://user@host/name, or bundled databases such as
-            sample:river_ferry.
+        offered: Databases to offer: SQLite files, URLs such as postgresql://user@host/name, or bundled databases such
+            as sample:river_ferry.
         databases: YAML file of named connections (docs/start/serve.md).
         samples: Do not offer the bundled databases.
         model: Folder of a finished run, or a file of weights; the shipped model by default.
