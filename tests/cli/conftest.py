@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from dtfixup.cli import session
 from dtfixup.cli.main import main
+from dtfixup.errors import DeadlineError
 from dtfixup.sql.ask.answers import Answer, Verdict, verdict_of
 from dtfixup.sql.ask.opened import OpenedDatabase
 from dtfixup.sql.ask.parser import TextToSql
@@ -16,6 +18,21 @@ from dtfixup.sql.database.sample import sample_folder
 from tests.sql.asked import tiny_parser
 
 Converse = Callable[[list[str | type[BaseException]]], None]
+Shown = tuple[int, str, str]
+"""An exit code, what went to standard output, and what to standard error with blanks for line ends."""
+
+
+@pytest.fixture
+def refusal(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """Runs a command that must end with code 2; returns what it writes to standard error."""
+
+    def run(*words: str) -> str:
+        with pytest.raises(SystemExit) as stop:
+            main(list(words))
+        assert stop.value.code == 2
+        return " ".join(capsys.readouterr().err.split())
+
+    return run
 
 
 @pytest.fixture
@@ -51,6 +68,16 @@ def ask(ferry: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
 
 
 @pytest.fixture
+def late(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every query takes too long."""
+
+    def stop(*_: object, **__: object) -> None:
+        raise DeadlineError("stopped after 5 s")
+
+    monkeypatch.setattr(session, "run_query", stop)
+
+
+@pytest.fixture
 def converse(monkeypatch: pytest.MonkeyPatch) -> Converse:
     """Types lines at the prompt; an exception is what a key such as Ctrl-C gives."""
 
@@ -66,3 +93,26 @@ def converse(monkeypatch: pytest.MonkeyPatch) -> Converse:
         monkeypatch.setattr("builtins.input", read)
 
     return type_lines
+
+
+@pytest.fixture
+def asked(ask: Callable[..., int], capsys: pytest.CaptureFixture[str]) -> Callable[..., Shown]:
+    """Runs the verb and returns what it showed."""
+
+    def run(*options: str, **given: Path | str) -> Shown:
+        code = ask(*options, **given)
+        out, err = capsys.readouterr()
+        return code, out, " ".join(err.split())
+
+    return run
+
+
+@pytest.fixture
+def prompt(converse: Converse, asked: Callable[..., Shown]) -> Callable[..., Shown]:
+    """Types lines at the prompt and returns what they showed."""
+
+    def run(lines: list[str | type[BaseException]], *options: str) -> Shown:
+        converse(lines)
+        return asked(*options)
+
+    return run

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from dtfixup.cli.finetune import ExitCode, _ask_command
+from dtfixup.cli.finetune import NOT_BETTER, _ask_command
 from dtfixup.cli.main import main
+from dtfixup.cli.options import STOPPED
 from dtfixup.sql.ask.opened import OpenedDatabase
 from dtfixup.sql.ask.parser import TextToSql
 from dtfixup.sql.finetune import run as sql_finetune
@@ -46,7 +47,7 @@ def test_pairs_in_a_better_model_out(
     tune: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     options = ["--model", str(tiny_run()), "--epochs", "14", "--learning-rate", "4e-3", "--beam", "2", "--seed", "3"]
-    assert tune(*options) == ExitCode.TUNED
+    assert tune(*options) == 0
     out, err = capsys.readouterr()
     told = " ".join(err.split())
     assert "49 of 52 pairs can be used: 39 to learn from, 10 held out" in told
@@ -84,7 +85,7 @@ def test_a_model_that_is_not_better_has_a_code(
 ) -> None:
     (names := tmp_path / "names.yaml").write_text("names: {harbour: harbour}")
     options = ["--model", str(tiny_run()), "--epochs", "1", "--batch-size", "64", "--beam", "1", "--names", str(names)]
-    assert tune(*options) == ExitCode.NOT_BETTER
+    assert tune(*options) == NOT_BETTER
     told = " ".join(capsys.readouterr().err.split())
     assert "the tuned model is not better: the model stays as it was" in told
     assert "tuned.safetensors" in told
@@ -116,7 +117,7 @@ def test_the_command_that_asks_is_whole_but_for_a_password(
 
 def test_a_stopped_run_has_a_code(tune: Callable[..., int], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sql_finetune, "finetune", lambda *_, **__: None)
-    assert tune("--model", str(tiny_run())) == ExitCode.STOPPED
+    assert tune("--model", str(tiny_run())) == STOPPED
 
 
 def test_the_flag_of_a_resumption_needs_no_value(tune: Callable[..., int], capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 
@@ -11,13 +12,6 @@ from dtfixup.cli import method
 from dtfixup.cli.main import main
 
 HELP = (Path(__file__).parent / "help.txt").read_text(encoding="utf-8")
-
-
-def failed(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
-    with pytest.raises(SystemExit) as stop:
-        main(words)
-    assert stop.value.code == 2
-    return " ".join(capsys.readouterr().err.split())
 
 
 @pytest.mark.parametrize("words", [[], ["--help"], ["-h"], ["help"]])
@@ -37,24 +31,22 @@ def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == f"dtfixup {version('dtfixup')}\n"
 
 
-def test_wrong_words_get_advice(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert failed(["aks"], capsys) == "error: there is no verb 'aks'; did you mean 'ask'?"
-    assert failed(["check", "--deptsh", "2"], capsys).endswith("no option --deptsh; did you mean --depths?")
-    assert "--run comes before the verb" in failed(["--run", "ask"], capsys)
+def test_wrong_words_get_advice(tmp_path: Path, refusal: Callable[..., str]) -> None:
+    assert refusal("aks") == "error: there is no verb 'aks'; did you mean 'ask'?"
+    assert "--run comes before the verb" in refusal("--run", "ask")
     (tmp_path / "shop.sqlite").touch()
-    assert "to ask it: dtfixup ask" in failed([str(tmp_path / "shop.sqlite")], capsys)
+    assert "to ask it: dtfixup ask" in refusal(str(tmp_path / "shop.sqlite"))
 
 
 def test_a_path_that_cannot_be_written_is_named(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, refusal: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def write(**_: object) -> None:
+    def write() -> None:
         (tmp_path / "file").write_text("x")
         (tmp_path / "file" / "report").write_text("x")
 
-    write.__annotations__, write.__doc__ = {}, None
-    monkeypatch.setattr(method, "check", lambda: write())
-    assert "Not a directory. Name another file or folder" in failed(["check"], capsys)
+    monkeypatch.setattr(method, "check", write)
+    assert "Not a directory. Name another file or folder" in refusal("check")
 
 
 def test_ctrl_c_has_its_code(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,7 @@
 """`dtfixup sql evaluate` on the bundled dataset."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -43,15 +44,7 @@ def test_evaluate_writes_pairs_back_in_order(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ([], "give --predictions FILE"),
-        (["--pairs", "pairs.jsonl"], "needs --out"),
-    ],
+    ("options", "message"), [([], "give --predictions FILE"), (["--pairs", "pairs.jsonl"], "needs --out")]
 )
-def test_evaluate_needs_something_to_evaluate(
-    options: list[str], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit):
-        main(["sql", "evaluate", "--data", str(sample_folder()), *options])
-    assert message in " ".join(capsys.readouterr().err.split())
+def test_evaluate_needs_something_to_evaluate(options: list[str], message: str, refusal: Callable[..., str]) -> None:
+    assert message in refusal("sql", "evaluate", "--data", str(sample_folder()), *options)

@@ -7,6 +7,7 @@ import pytest
 from fastapi.testclient import TestClient
 from playwright.sync_api import Browser, Page, Route, expect
 
+from dtfixup.web.page.ask import PageActions
 from dtfixup.web.server import Site, build_site
 from dtfixup.web.settings import ServerSettings
 from dtfixup.web.store.catalogue import Catalogue
@@ -33,6 +34,11 @@ def site(catalogue: Catalogue) -> Iterator[Site]:
     built = build_site(tiny_parser(), catalogue, ServerSettings(rows=50, deadline=2.0))
     yield built
     built.close()
+
+
+@pytest.fixture
+def actions(site: Site, catalogue: Catalogue) -> PageActions:
+    return PageActions(site.service, catalogue, site.uploads)
 
 
 @pytest.fixture(scope="module")

@@ -12,9 +12,12 @@ SCREEN = {"width": 1280, "height": 900}
 expect.set_options(timeout=30_000)
 
 
-def ask(page: Page, question: str = QUESTION) -> None:
+def ask(page: Page, question: str = QUESTION, *, has_query: bool = True) -> None:
+    """Ask, and wait for the query if there will be one."""
     page.get_by_label("Question").fill(question)
     page.get_by_role("button", name="Ask", exact=True).click()
+    if has_query:
+        expect(page.locator("#sql .cm-content")).to_contain_text("SELECT")
 
 
 def run(page: Page, sql: str | None = None) -> None:

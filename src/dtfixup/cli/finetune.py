@@ -7,9 +7,8 @@ import os
 import shlex
 import sys
 from collections.abc import Sequence
-from enum import IntEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 from rich.console import Console
 from rich.markup import escape
@@ -17,36 +16,33 @@ from rich.table import Table
 
 from dtfixup.cli.options import STOPPED, locate
 from dtfixup.cli.parse import Settings
-from dtfixup.sql.finetune.task import FinetuneConfig
+
+# Before torch is loaded: on a busy machine, threads that wait for each other by spinning take most of the time.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+from dtfixup.sql.finetune.task import FinetuneConfig, Keep
+from dtfixup.sql.linking.view import printable
 
 if TYPE_CHECKING:
     from dtfixup.sql.ask.opened import OpenedDatabase
     from dtfixup.sql.finetune.run import FinetuneRun, Finetuning
 
+NOT_BETTER = 3
+"""Exit code of a run that finished without a better model."""
 _LISTED = 20
 """Pairs that are listed one by one; a file has them all."""
-
-
-class ExitCode(IntEnum):
-    """What a script can tell; 2 is every command's for an error."""
-
-    TUNED = 0
-    NOT_BETTER = 3
-    """The run finished, and the model to use is the one it began with."""
-    STOPPED = STOPPED
 
 
 def finetune(
     pairs: Path,
     database: str,
     out: Path,
-    settings: Annotated[FinetuneConfig, Settings(hidden=frozenset({"encoder"}))] = FinetuneConfig(),  # noqa: B008, it is frozen
     model: Path | None = None,
     deadline: float = 10.0,
-    keep: Literal["better", "tuned"] = "better",
+    keep: Keep = Keep.BETTER,
     names: Path | None = None,
     namespace: str | None = None,
     resume: bool = False,
+    settings: Annotated[FinetuneConfig, Settings(hidden=frozenset({"encoder"}))] = FinetuneConfig(),  # noqa: B008, it is frozen
 ) -> None:
     """Teach a trained model your own questions, and measure it on some of them before and after.
 
@@ -64,12 +60,9 @@ def finetune(
         namespace: A PostgreSQL schema, or another database of a MySQL server.
         resume: Go on with the run in the folder.
     """
-    # On a busy machine, threads that wait for each other by spinning take most of the time.
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     from dtfixup.sql.ask.opened import OpenedDatabase
     from dtfixup.sql.database.names import read_names
     from dtfixup.sql.finetune import run as finetune_run
-    from dtfixup.sql.finetune.task import Keep
 
     console = Console(stderr=True)
     natural = None if names is None else read_names(names)
@@ -79,22 +72,23 @@ def finetune(
     # Local paths and URLs, which may hold a password, are masked so that result files can be published.
     command = f"dtfixup sql finetune --pairs FILE --database {opened.database.dialect.name} --out DIR"
     run = finetune_run.finetune(
-        opened, out, keep=Keep(keep), deadline=deadline, command=command, resume=resume, console=console
+        opened, out, keep=keep, deadline=deadline, command=command, resume=resume, console=console
     )
     if run is None:
-        sys.exit(ExitCode.STOPPED)
+        sys.exit(STOPPED)
     ask_options = ["--model", str(out)]
     ask_options += [] if names is None else ["--names", str(names)]
     ask_options += [] if namespace is None else ["--namespace", namespace]
     _show_run(run, opened, ask_options, console)
-    sys.exit(ExitCode.TUNED if run.kept_tuned else ExitCode.NOT_BETTER)
+    if not run.kept_tuned:
+        sys.exit(NOT_BETTER)
 
 
 def _show_pairs(opened: "Finetuning", console: Console) -> None:
     """Show how many pairs can be learnt from, and each pair that cannot."""
 
     def show(text: str) -> None:
-        console.print(escape(_shown(text)), highlight=False, soft_wrap=True)
+        console.print(escape(printable(text)), highlight=False, soft_wrap=True)
 
     for sentence in opened.database.read().left_out:
         show(f"left out of the database: {sentence}")
@@ -140,13 +134,14 @@ def _show_run(run: "FinetuneRun", opened: "Finetuning", ask_options: Sequence[st
         )
     for position, reason in run.before.summary.unjudged:
         line = run.before.pairs[position].pair.line
-        console.print(escape(_shown(f"the query of line {line} is not judged by its rows: {reason}")), highlight=False)
+        text = f"the query of line {line} is not judged by its rows: {reason}"
+        console.print(escape(printable(text)), highlight=False)
     if run.is_better:
         outcome = "the tuned model is better"
     else:
         outcome = "the tuned model is not better" + (": the model stays as it was" if not run.kept_tuned else "")
     ask = _ask_command(run.after.pairs[0].pair.question, opened.database, ask_options)
-    console.print(escape(_shown(f"{outcome}. Use it: {ask}")), highlight=False, soft_wrap=True)
+    console.print(escape(printable(f"{outcome}. Use it: {ask}")), highlight=False, soft_wrap=True)
     if not run.kept_tuned:
         console.print("the tuned weights are in tuned.safetensors, beside it", highlight=False)
 
@@ -157,9 +152,3 @@ def _ask_command(question: str, database: "OpenedDatabase", options: Sequence[st
     url = database.location.url
     is_shortened = url is not None and bool(url.password or url.query)
     return f"{command} (put in the URL's password and options)" if is_shortened else command
-
-
-def _shown(text: str) -> str:
-    from dtfixup.sql.linking.view import printable
-
-    return printable(text)

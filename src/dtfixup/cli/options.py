@@ -52,18 +52,18 @@ def question_and_database(words: tuple[str | None, str | None], database: str | 
     >>> question_and_database(("shop.sqlite", None), None)
     (None, 'shop.sqlite')
     """
-    question, place = words
+    question, target = words
     if database is not None:
-        if place is not None:
+        if target is not None:
             raise ConfigError("give the database once, and a question of several words in quotes")
         return question, database
-    if place is None and question is not None and names_database(question):
+    if target is None and question is not None and names_database(question):
         return None, question
-    if place is not None and question is not None and names_database(question) and not names_database(place):
-        return place, question
-    if place is None:
+    if target is not None and question is not None and names_database(question) and not names_database(target):
+        return target, question
+    if target is None:
         raise ConfigError(f"name a database after the question: {_TAKEN}")
-    return question, place
+    return question, target
 
 
 def locate(database: str) -> "Location":

@@ -1,25 +1,22 @@
-"""A typed function as a command: tyro makes its options and help.
+"""A typed function as a command: tyro makes its options and its help.
 
 In: a verb's function and the words after the verb. Out: the call, with every value read. The fields of a parameter
-annotated with `Settings` are options too: `model.layers` is `--model.layers`, and a field of `SHORT_NAMES` also goes by
-its own name, `--layers`.
+`settings` are options too: `model.layers` is `--model.layers`, and a field of `SHORT_NAMES` also goes by its own name,
+`--layers`.
 """
 
 import inspect
-import io
-import re
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import redirect_stderr
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, cast, get_type_hints
 
 import tyro
 import yaml
 from docstring_parser import parse_from_object
-from tyro.conf import DisallowNone, EnumChoicesFromValues, FlagCreatePairsOff, Suppress, arg
+from tyro.conf import DisallowNone, EnumChoicesFromValues, FlagCreatePairsOff, arg
 from tyro.constructors import ConstructorRegistry, StructConstructorSpec, StructFieldSpec, StructTypeInfo
 
 from dtfixup.errors import ConfigError
@@ -47,9 +44,10 @@ _OBVIOUS = ("", "None", "False", "True")
 
 @dataclass(frozen=True)
 class Settings:
-    """Annotates a parameter whose fields are options; with presets, one of them gives the defaults."""
+    """Annotates the parameter `settings` of a verb."""
 
     presets: Mapping[str, Callable[[], Any]] | None = None
+    """Settings to begin with, by name; otherwise the parameter's default."""
     hidden: frozenset[str] = frozenset()
     """Fields that are no options."""
 
@@ -66,30 +64,35 @@ class Start:
 
 def read_call(function: Callable[..., None], words: Sequence[str], name: str) -> Callable[[], None]:
     """The call that the words after a verb ask for; `--help` prints help and exits."""
-    command, registry = _command_of(function, words)
-    message = io.StringIO()
-    try:
-        with redirect_stderr(message), registry:
-            call: Callable[[], None] = tyro.cli(command, prog=f"dtfixup {name}", args=words, config=_MARKERS)
-    except SystemExit as stop:
-        if stop.code != 2:
-            raise
-        reason = _wrong_option(_actions(command, registry), words, name) or _without_frame(message.getvalue())
-        _, is_surplus, surplus = reason.partition("Unrecognized options: ")
-        if is_surplus:
-            reason = f"dtfixup {name} does not expect {surplus}; put text of several words in quotes"
-        raise ConfigError(reason) from None
-    return call
+    command: Callable[..., Any] = function
+    call, surplus = tyro.cli(
+        command,
+        prog=f"dtfixup {name}",
+        description=parse_from_object(function).description,
+        args=words,
+        return_unknown_args=True,
+        config=_MARKERS,
+        registry=_registry(function, words),
+    )
+    if not surplus:
+        return cast(Callable[[], None], call)
+    option = next((word.partition("=")[0] for word in surplus if word.startswith("-")), None)
+    if option is None:
+        raise ConfigError(f"dtfixup {name} does not expect {' '.join(surplus)}; put text of several words in quotes")
+    nearest = get_close_matches(option.replace("_", "-"), options_of(function), 1)
+    advice = f"did you mean {nearest[0]}?" if nearest else f"dtfixup {name} --help lists its options"
+    raise ConfigError(f"dtfixup {name} has no option {option}; {advice}")
 
 
 def parser_of(function: Callable[..., None]) -> Any:
     """The argparse parser of a verb's function: its description, and its options by group."""
-    return _parser(*_command_of(function, ()))
+    description = parse_from_object(function).description
+    return tyro.extras.get_parser(function, description=description, config=_MARKERS, registry=_registry(function, ()))
 
 
 def options_of(function: Callable[..., None]) -> Mapping[str, Any]:
     """Every option of a verb's function, with its argparse action."""
-    return _actions(*_command_of(function, ()))
+    return {option: action for action in parser_of(function)._actions for option in action.option_strings}
 
 
 def read_fields(path: Path) -> Mapping[str, Any]:
@@ -103,34 +106,48 @@ def read_fields(path: Path) -> Mapping[str, Any]:
     return content
 
 
-def _command_of(
-    function: Callable[..., None], words: Sequence[str]
-) -> tuple[Callable[..., Callable[[], None]], ConstructorRegistry]:
-    """A function with the same parameters that returns the call instead of making it, and how to read its settings."""
-    hints = get_type_hints(function, include_extras=True)
-    texts = _texts(function)
+def _registry(function: Callable[..., None], words: Sequence[str]) -> ConstructorRegistry:
+    """tyro's rules, and one for the function of a verb and its settings."""
+
+    def rule(info: StructTypeInfo) -> StructConstructorSpec | None:
+        if info.type is function:
+            return _verb(function, words)
+        if is_dataclass(info.type):
+            return StructConstructorSpec(info.type, _fields(info.default, is_nested=True))
+        return None
+
     registry = ConstructorRegistry()
-    parameters = []
-    for parameter in inspect.signature(function).parameters.values():
-        hint, default = hints[parameter.name], parameter.default
-        for settings in (mark for mark in getattr(hint, "__metadata__", ()) if isinstance(mark, Settings)):
-            hint = Annotated[hint, arg(name="")]
-            registry.struct_rule(partial(_fields_as_options, hidden=settings.hidden))
-            if settings.presets is not None:
-                default = _settings_at_start(settings.presets, words)
-                start = Annotated[Start, arg(name="")]
-                parameters.append(inspect.Parameter("_start", inspect.Parameter.KEYWORD_ONLY, annotation=start))
-        hint = _with_help(hint, texts.get(parameter.name))
-        parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint))
+    registry.struct_rule(rule)
+    return registry
 
-    def command(**values: Any) -> Callable[[], None]:
-        values.pop("_start", None)
-        return partial(function, **values)
 
-    command.__doc__ = parse_from_object(function).description
-    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    return command, registry
+def _verb(function: Callable[..., None], words: Sequence[str]) -> StructConstructorSpec:
+    """The parameters of a function as options that make its call; instead of its settings, their fields."""
+    hints, texts = get_type_hints(function, include_extras=True), _texts(function)
+    options: list[StructFieldSpec] = []
+    fields_of_settings: list[str] = []
+    start: Any = None
+    for name, parameter in inspect.signature(function).parameters.items():
+        if name != "settings":
+            default = tyro.MISSING_NONPROP if parameter.default is parameter.empty else parameter.default
+            options.append(_option(name, hints[name], texts, default))
+            continue
+        marks = getattr(hints[name], "__metadata__", ())
+        settings = next((mark for mark in marks if isinstance(mark, Settings)), Settings())
+        start = parameter.default
+        if settings.presets is not None:
+            start = _settings_at_start(settings.presets, words)
+            options += _fields(Start())
+        shown = [field for field in _fields(start) if field.name not in settings.hidden]
+        fields_of_settings = [field.name for field in shown]
+        options += shown
+
+    def call(**values: Any) -> Callable[[], None]:
+        if start is not None:
+            values["settings"] = replace(start, **{name: values[name] for name in fields_of_settings})
+        return partial(function, **{name: values[name] for name in hints if name in values})
+
+    return StructConstructorSpec(call, tuple(options))
 
 
 def _settings_at_start(presets: Mapping[str, Callable[[], Any]], words: Sequence[str]) -> Any:
@@ -138,78 +155,33 @@ def _settings_at_start(presets: Mapping[str, Callable[[], Any]], words: Sequence
     from dtfixup.training.config import changed, named
 
     start, _ = tyro.cli(
-        Start, args=list(words), config=_MARKERS, return_unknown_args=True, add_help=False, console_outputs=False
+        Start, default=Start(), args=words, return_unknown_args=True, add_help=False, console_outputs=False
     )
     settings = named(presets, start.preset)
     return settings if start.config is None else changed(settings, read_fields(start.config))
 
 
-def _fields_as_options(info: StructTypeInfo, hidden: frozenset[str]) -> StructConstructorSpec | None:
-    """A rule of tyro: the fields of a dataclass, with short names, and attribute docstrings as help."""
-    kind = info.type
-    if not is_dataclass(kind):
-        return None
-    texts, hints = _texts(kind), get_type_hints(kind)
-    specs = []
-    for field in fields(kind):
-        hint = _with_help(hints[field.name], texts.get(field.name))
-        if field.name in hidden:
-            hint = Annotated[hint, Suppress]
-        if field.name in SHORT_NAMES:
-            hint = Annotated[hint, arg(aliases=["--" + field.name.replace("_", "-")])]
-        default = getattr(info.default, field.name, field.default)
-        specs.append(StructFieldSpec(field.name, hint, default))
-    return StructConstructorSpec(kind, tuple(specs))
+def _fields(settings: Any, *, is_nested: bool = False) -> tuple[StructFieldSpec, ...]:
+    """The fields of a dataclass as options; its values are the defaults."""
+    hints, texts = get_type_hints(type(settings)), _texts(type(settings))
+    names = [field.name for field in fields(settings)]
+    return tuple(_option(name, hints[name], texts, getattr(settings, name), is_nested=is_nested) for name in names)
 
 
 def _texts(documented: Callable[..., Any]) -> dict[str, str]:
     """Help of parameters and fields: the `Args` of a docstring, and attribute docstrings."""
-    return {
-        found.arg_name: " ".join((found.description or "").split()) for found in parse_from_object(documented).params
-    }
+    described = parse_from_object(documented).params
+    return {parameter.arg_name: " ".join((parameter.description or "").split()) for parameter in described}
 
 
-def _with_help(hint: Any, text: str | None) -> Any:
-    """The type of an option with its help, which names a default only if it says something."""
+def _option(
+    name: str, hint: Any, texts: Mapping[str, str], default: Any, *, is_nested: bool = False
+) -> StructFieldSpec:
+    """An option with its help, which names the default only if it says something."""
 
-    def name_default(default: str) -> str:
-        return "" if default in _OBVIOUS else f"[{default}]"
+    def name_default(text: str) -> str:
+        return "" if text in _OBVIOUS else f"[{text}]"
 
-    return Annotated[hint, arg(help=text, help_behavior_hint=name_default)]
-
-
-def _actions(command: Callable[..., Any], registry: ConstructorRegistry) -> Mapping[str, Any]:
-    parser = _parser(command, registry)
-    return {option: action for action in parser._actions for option in action.option_strings}
-
-
-def _parser(command: Callable[..., Any], registry: ConstructorRegistry) -> Any:
-    with registry:
-        return tyro.extras.get_parser(command, config=_MARKERS)
-
-
-def _wrong_option(actions: Mapping[str, Any], words: Sequence[str], name: str) -> str | None:
-    """An option that does not exist, or options that are missing; None if neither is the reason."""
-    before = words[: words.index("--")] if "--" in words else words
-    typed = [word.partition("=")[0].replace("_", "-") for word in before if re.match(r"--?[a-zA-Z]", word)]
-    for option in typed:
-        if option not in actions:
-            nearest = get_close_matches(option, actions, 1)
-            advice = f"did you mean {nearest[0]}?" if nearest else f"dtfixup {name} --help lists its options"
-            return f"dtfixup {name} has no option {option}; {advice}"
-    required = {action.option_strings[-1]: action for action in actions.values() if action.required}
-    missing = [option for option, action in required.items() if not set(action.option_strings) & set(typed)]
-    return f"dtfixup {name} needs {', '.join(missing)}; dtfixup {name} --help says more" if missing else None
-
-
-def _without_frame(box: str) -> str:
-    """tyro's message as one line: without its title, its frame and the part that points to the help."""
-    lines = [line.strip("│ ") for line in box.splitlines()[1:]]
-    if lines and _is_rule(lines[0]):  # below the title, where the terminal takes no box
-        del lines[0]
-    end = next((number for number, line in enumerate(lines) if _is_rule(line)), len(lines))
-    return " ".join(filter(None, lines[:end]))
-
-
-def _is_rule(line: str) -> bool:
-    return line != "" and set(line) <= set("─-╰╯")
+    aliases = ["--" + name.replace("_", "-")] if is_nested and name in SHORT_NAMES else None
+    described: Any = Annotated[hint, arg(help=texts.get(name), help_behavior_hint=name_default, aliases=aliases)]
+    return StructFieldSpec(name, described, default)

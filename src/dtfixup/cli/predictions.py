@@ -1,5 +1,6 @@
-"""The verbs that write and score queries: `dtfixup sql predict`, `evaluate` and `score`."""
+"""The verbs that write and score queries: `dtfixup sql predict`, `evaluate`, `score` and `acceptance`."""
 
+import sys
 from pathlib import Path
 from typing import Any, Literal
 
@@ -124,3 +125,33 @@ def score(result: Path, beams: Path, data: Path, split: str = "dev", variants: i
 
     show_score(score_run(result, beams, open_dataset(data), split, variants=variants), _console)
     _console.print(f"completed: {result}")
+
+
+def acceptance(
+    model: Path | None = None,
+    beam: int = 5,
+    variants: int = 3,
+    workers: int | None = None,
+    failures: int = 0,
+    save: Path | None = None,
+) -> None:
+    """Ask the bundled questions as a user does, and score the answers; exit code 1 where a query does not run.
+
+    Args:
+        model: Folder of a finished run, or a file of weights; the shipped model by default.
+        beam: Queries to look for.
+        variants: Comparisons on randomised content, since an empty result proves nothing.
+        workers: Processes; one per core by default, at most four.
+        failures: Wrong answers to show.
+        save: JSON file for the result.
+    """
+    from dtfixup.provenance import begin
+    from dtfixup.sql.ask.acceptance import accept, show_acceptance
+
+    started = begin()
+    result = accept(model, beam=beam, variants=variants, workers=workers)
+    if save is not None:
+        _console.print(f"result: {write_json(save, result.to_json(started))}")
+    show_acceptance(result, _console, failures=failures)
+    if result.failed:
+        sys.exit(1)

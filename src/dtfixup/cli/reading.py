@@ -1,21 +1,47 @@
-"""The verbs that use a reading model: `dtfixup reading evaluate`, `predict` and `answer`."""
+"""The verbs of reading comprehension: `dtfixup reading train`, `evaluate`, `predict` and `answer`."""
 
 import json as json_text
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from dtfixup.cli.options import exit_if_stopped, show_result, this_command
+from dtfixup.cli.parse import Settings
 from dtfixup.errors import ConfigError
 from dtfixup.files import read_json, write_atomically, write_json
+from dtfixup.reading.presets import PRESETS, ReadingRunConfig
 
 if TYPE_CHECKING:
     from dtfixup.reading.answers import Reader
     from dtfixup.reading.examples import ReadingExample
 
 _console = Console()
+
+
+def train(
+    data: Path,
+    out: Path,
+    resume: bool = False,
+    save: Path | None = None,
+    *,
+    settings: Annotated[ReadingRunConfig, Settings(PRESETS)],
+) -> None:
+    """Train the reading model on multiple-choice questions, and evaluate it.
+
+    Args:
+        data: Folder with train and val as .json (ReClor's), .jsonl or .csv; or one such file, with --hold-out.
+        out: Folder for logs, checkpoints and weights.
+        resume: Go on with the run in the folder.
+        save: JSON file for the result, beside the one in the folder.
+    """
+    from dtfixup.reading.train import train_reading
+
+    run = train_reading(settings, data, out, name="reading-train", command=this_command(), resume=resume)
+    exit_if_stopped(not run.metrics)
+    show_result(run.metrics, out, save)
 
 
 def evaluate(model: Path, data: Path, split: str = "val", save: Path | None = None) -> None:

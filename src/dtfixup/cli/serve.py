@@ -14,7 +14,7 @@ from dtfixup.web.settings import ServerSettings
 
 
 def serve(
-    places: Annotated[Positional[tuple[str, ...]], arg(metavar="[DATABASE ...]")] = (),
+    offered: Annotated[Positional[tuple[str, ...]], arg(metavar="[DATABASE ...]")] = (),
     *,
     databases: Path | None = None,
     samples: bool = True,
@@ -26,8 +26,8 @@ def serve(
     Other machines reach it only if --host says so; visitors then need a token, which is printed once.
 
     Args:
-        places: Databases to offer: SQLite files, URLs such as postgresql://user@host/name, or bundled databases such as
-            sample:river_ferry.
+        offered: Databases to offer: SQLite files, URLs such as postgresql://user@host/name, or bundled databases such
+            as sample:river_ferry.
         databases: YAML file of named connections (docs/start/serve.md).
         samples: Do not offer the bundled databases.
         model: Folder of a finished run, or a file of weights; the shipped model by default.
@@ -38,6 +38,6 @@ def serve(
         raise MissingExtraError("gradio is needed for the page: pip install 'dtfixup[web]'")
     from dtfixup import web
 
-    for place in places:
-        locate(place)  # a wrong one is reported at once, with what is taken
-    web.serve(places, connections=databases, samples=samples, model=model, settings=settings)
+    for database in offered:
+        locate(database)  # a wrong one is reported at once, with what is taken
+    web.serve(offered, connections=databases, samples=samples, model=model, settings=settings)

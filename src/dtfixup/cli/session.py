@@ -3,24 +3,25 @@
 The query and its rows go to standard output, everything else to standard error.
 """
 
-import json as json_text
 import sys
 from contextlib import suppress
-from dataclasses import dataclass
-from enum import IntEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.markup import escape
 
+from dtfixup.cli.ask import AskOptions, ExitCode, print_json, require_new, show_error
 from dtfixup.errors import ConfigError, DtFixupError, GuardError
+from dtfixup.files import write_atomically
+from dtfixup.sql.ask.answers import Verdict
+from dtfixup.sql.ask.opened import OpenedDatabase
+from dtfixup.sql.ask.parser import Answer, TextToSql
+from dtfixup.sql.ask.view import alternatives_table, remark, rows_content, rows_csv, rows_table, sql_view, tree_view
+from dtfixup.sql.execution.guard import Rows
+from dtfixup.sql.execution.run import run_query
+from dtfixup.sql.linking.view import printable, render
 
-if TYPE_CHECKING:
-    from dtfixup.sql.ask.opened import OpenedDatabase
-    from dtfixup.sql.ask.parser import Answer, TextToSql
-    from dtfixup.sql.execution.guard import Rows
-
+_CODES = {Verdict.SURE: ExitCode.ANSWERED, Verdict.UNSURE: ExitCode.UNSURE, Verdict.NO_LINK: ExitCode.NO_LINK}
 _PROMPT = "question> "
 _HELP = (
     r"ask in English; \r runs the last query, \2, \3, … take another one of its list instead, \s FILE saves its rows "
@@ -30,58 +31,32 @@ _HELP_WORDS = ("help", r"\h", r"\help", "?")
 _END_WORDS = ("quit", "exit", r"\q")
 
 
-class ExitCode(IntEnum):
-    """What a script can tell from the exit code; 2 is every command's for an error, and 130 an interrupt."""
-
-    ANSWERED = 0
-    ERROR = 2
-    UNSURE = 3
-    NO_LINK = 4
-
-
-@dataclass(frozen=True)
-class AskOptions:
-    """How questions are answered and shown: the options of `dtfixup ask`."""
-
-    run: bool
-    csv: Path | None
-    json: bool
-    explain: bool
-    beam: int
-    rows: int
-    deadline: float
-
-    @property
-    def needs_rows(self) -> bool:
-        return self.run or self.csv is not None
-
-
 class Session:
     """A database, a model, and where answers are shown."""
 
-    parser: "TextToSql"
-
-    def __init__(self, database: "OpenedDatabase", options: AskOptions) -> None:
-        self._database, self._options = database, options
+    def __init__(self, database: OpenedDatabase, parser: TextToSql, options: AskOptions) -> None:
+        self._database, self._parser, self._options = database, parser, options
         self._out, self._notes = Console(), Console(stderr=True)
         self._answer: Answer | None = None
         self._last: str | None = None
 
     def answer(self, question: str) -> ExitCode:
         """Answer one question and show everything that was asked for."""
-        answer = self.parser.ask(question, self._database, self._options.beam)
+        answer = self._parser.ask(question, self._database, self._options.beam)
         self._answer, self._last = answer, answer.sql
-        code = _code_of(answer)
+        code = _CODES[answer.verdict]
         if self._options.json:
             return self._answer_json(answer, code)
         self._show(answer)
         if answer.sql is not None and self._options.needs_rows:
-            self._take(self._rows(answer.sql))
+            rows = self._rows(answer.sql)
+            if self._options.csv is not None:
+                self._save(rows, self._options.csv)
+            if self._options.run:
+                self._out.print(rows_table(rows))
         return code
 
-    def _answer_json(self, answer: "Answer", code: ExitCode) -> ExitCode:
-        from dtfixup.sql.ask.view import rows_content
-
+    def _answer_json(self, answer: Answer, code: ExitCode) -> ExitCode:
         content = answer.to_json()
         if answer.sql is not None and self._options.needs_rows:
             try:
@@ -91,17 +66,13 @@ class Session:
                 content["result"] = rows_content(rows)
             except GuardError as error:
                 content["error"], code = str(error), ExitCode.ERROR
-        _print_json(content)
+        print_json(content)
         return code
 
-    def _show(self, answer: "Answer") -> None:
-        from dtfixup.sql.ask.answers import Verdict
-        from dtfixup.sql.ask.view import alternatives_table, remark, tree_view
-        from dtfixup.sql.linking.view import render
-
+    def _show(self, answer: Answer) -> None:
         if self._options.explain:
             self._out.print(render(answer.question, answer.words, answer.links, answer.schema))
-            self._out.print(alternatives_table(answer, self.parser.sure_above))
+            self._out.print(alternatives_table(answer, self._parser.sure_above))
             if answer.alternatives:
                 self._out.print(tree_view(answer.alternatives[0].tree, answer.schema))
             seconds = answer.timing
@@ -111,34 +82,20 @@ class Session:
                 highlight=False,
             )
         has_list = answer.verdict is Verdict.UNSURE and len(answer.alternatives) > 1 and not self._options.explain
-        if (sentence := remark(answer, self.parser.sure_above, list_follows=has_list)) is not None:
+        if (sentence := remark(answer, self._parser.sure_above, list_follows=has_list)) is not None:
             self.note(f"{answer.verdict.value.replace('_', ' ')}: {sentence}")
         if has_list:
-            self._notes.print(alternatives_table(answer, self.parser.sure_above))
+            self._notes.print(alternatives_table(answer, self._parser.sure_above))
         if answer.sql is not None:
             self._show_sql(answer.sql)
 
     def _show_sql(self, sql: str) -> None:
-        from dtfixup.sql.ask.view import sql_view
-
         if self._out.is_terminal:
             self._out.print(sql_view(sql))
         else:  # files and programs get the query without colours
             sys.stdout.write(sql + "\n")
 
-    def _take(self, rows: "Rows") -> None:
-        """Show the rows, write them to the file, or both."""
-        from dtfixup.sql.ask.view import rows_table
-
-        if self._options.csv is not None:
-            self._save(rows, self._options.csv)
-        if self._options.run:
-            self._out.print(rows_table(rows))
-
-    def _save(self, rows: "Rows", file: Path) -> None:
-        from dtfixup.files import write_atomically
-        from dtfixup.sql.ask.view import rows_csv
-
+    def _save(self, rows: Rows, file: Path) -> None:
         try:
             write_atomically(file, lambda temporary: temporary.write_text(rows_csv(rows), "utf-8", newline=""))
         except OSError as error:
@@ -146,14 +103,10 @@ class Session:
         more = "; there are more: raise --rows" if rows.truncated else ""
         self.note(f"{file}: {len(rows.rows):,} row{'' if len(rows.rows) == 1 else 's'}{more}")
 
-    def _rows(self, sql: str) -> "Rows":
-        from dtfixup.sql.execution.run import run_query
-
+    def _rows(self, sql: str) -> Rows:
         return run_query(self._database.location, sql, deadline=self._options.deadline, max_rows=self._options.rows)
 
     def note(self, sentence: str) -> None:
-        from dtfixup.sql.linking.view import printable
-
         self._notes.print(escape(printable(sentence)), highlight=False, style="yellow")
 
     def converse(self) -> ExitCode:
@@ -186,14 +139,12 @@ class Session:
 
     def _show_question(self, question: str) -> None:
         """Print the question as an SQL comment, so that a script knows what the lines below it answer."""
-        from dtfixup.sql.linking.view import printable
-
         sys.stdout.write(f"-- {printable(question)}\n")
         sys.stdout.flush()
 
     def _obey(self, line: str, *, is_person: bool) -> ExitCode:
         if line == r"\r":
-            self._run_last()
+            self._out.print(rows_table(self._rows(self._require_last())))
         elif line[:1] == "\\" and line[1:].isdecimal():
             self._choose(int(line[1:]))
         elif line.split(maxsplit=1)[0] == r"\s":
@@ -205,11 +156,6 @@ class Session:
                 self._show_question(line)
             return self.answer(line)
         return ExitCode.ANSWERED
-
-    def _run_last(self) -> None:
-        from dtfixup.sql.ask.view import rows_table
-
-        self._out.print(rows_table(self._rows(self._require_last())))
 
     def _save_last(self, file: str) -> None:
         if not file:
@@ -232,33 +178,4 @@ class Session:
         self._last = queries[number - 1].sql
         self._show_sql(self._last)
         if self._options.run:
-            self._run_last()
-
-
-def require_new(file: Path) -> None:
-    """Refuse a file that exists: it may be the database."""
-    if file.exists():
-        raise ConfigError(f"{file} is there already: name a file that is not, for the rows")
-
-
-def _code_of(answer: "Answer") -> ExitCode:
-    from dtfixup.sql.ask.answers import Verdict
-
-    codes = {Verdict.SURE: ExitCode.ANSWERED, Verdict.UNSURE: ExitCode.UNSURE, Verdict.NO_LINK: ExitCode.NO_LINK}
-    return codes[answer.verdict]
-
-
-def show_error(error: DtFixupError, question: str | None, *, is_json: bool) -> None:
-    from dtfixup.sql.linking.view import printable
-
-    if is_json:
-        _print_json({"question": question, "error": str(error)})
-    else:
-        Console(stderr=True).print(
-            f"[bold red]error[/]: {escape(printable(str(error)))}", highlight=False, soft_wrap=True
-        )
-
-
-def _print_json(content: dict[str, Any]) -> None:
-    sys.stdout.write(json_text.dumps(content, ensure_ascii=False) + "\n")
-    sys.stdout.flush()
+            self._out.print(rows_table(self._rows(self._last)))

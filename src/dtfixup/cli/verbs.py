@@ -47,19 +47,21 @@ GROUPS: Mapping[str, Mapping[str, Verb]] = {
     },
     "Train on your own": {
         "sql finetune": Verb("teach the SQL model your question/SQL pairs, and measure the gain", "finetune:finetune"),
-        "sql prepare": Verb("parse and link a dataset for training", "prepare:prepare"),
-        "sql synthesise": Verb("make up training questions", "prepare:synthesise"),
-        "sql train": Verb("train the SQL model", "train:train_sql"),
+        "sql prepare": Verb("parse and link a dataset for training", "train:prepare"),
+        "sql synthesise": Verb("make up training questions", "train:synthesise"),
+        "sql train": Verb("train the SQL model", "train:train"),
         "sql predict": Verb("write a query for every question of a split", "predictions:predict"),
-        "sql pack": Verb("write a trained SQL model as a small file", "pack:pack"),
-        "reading train": Verb("train the reading model on multiple-choice questions", "train:train_reading"),
+        "sql pack": Verb("write a trained SQL model as a small file", "train:pack"),
+        "reading train": Verb("train the reading model on multiple-choice questions", "reading:train"),
         "reading predict": Verb("write the likeliest option of every example", "reading:predict"),
         "reading answer": Verb("answer one multiple-choice question about a passage", "reading:answer"),
     },
     "Measure": {
         "sql evaluate": Verb("score predicted queries: exact match and execution accuracy", "predictions:evaluate"),
         "sql score": Verb("add execution accuracy to the result of a run", "predictions:score"),
-        "sql acceptance": Verb("ask the bundled questions as a user does, and score the answers", "pack:acceptance"),
+        "sql acceptance": Verb(
+            "ask the bundled questions as a user does, and score the answers", "predictions:acceptance"
+        ),
         "reading evaluate": Verb("print the accuracy of a reading model", "reading:evaluate"),
     },
     "The method": {
@@ -88,10 +90,10 @@ def find_verb(words: list[str]) -> tuple[str, Verb]:
     Traceback (most recent call last):
     dtfixup.errors.ConfigError: there is no verb 'aks'; did you mean 'ask'?
     """
-    names = {**VERBS, **{other: VERBS[name] for other, name in SAME.items()}}
+    names = [*VERBS, *SAME]
     for name in (" ".join(words[:2]), words[0]):
         if name in names:
-            return name, names[name]
+            return name, VERBS[SAME.get(name, name)]
     typed = " ".join(words[:2]) if words[0] in FAMILIES else words[0]
     nearest = [name for name in names if name.split()[-1] == words[0]] or get_close_matches(typed, names, 1)
     if not nearest and len(words) > 1:
@@ -102,21 +104,20 @@ def find_verb(words: list[str]) -> tuple[str, Verb]:
 
 def overview(family: str | None = None) -> str:
     """Help: all verbs by what they are for, or those of a family in the same order."""
-    names = [*VERBS, *SAME]
-    width = max(map(len, names)) + 2
-    lines = []
-    if family is None:
-        lines += ["Questions to databases in English, and deep new layers that train on a few thousand examples.", ""]
-        lines += ["usage: dtfixup VERB [OPTIONS]", "       dtfixup VERB --help", ""]
-        for group, verbs in GROUPS.items():
-            lines.append(group)
-            lines += [f"  {name:{width}}{verb.summary}" for name, verb in verbs.items()]
-            lines.append("")
-        lines.append('Begin with: dtfixup ask "How many piers are in Vienna?" sample:river_ferry --run')
-        return "\n".join(lines)
-    lines += [FAMILIES[family] + ".", "", f"usage: dtfixup {family} VERB [OPTIONS]", ""]
-    members = {name: VERBS[SAME.get(name, name)] for name in names if name.startswith(f"{family} ")}
-    order = list(VERBS)
-    for name in sorted(members, key=lambda name: order.index(SAME.get(name, name))):
-        lines.append(f"  {name:{width}}{members[name].summary}")
+    if family is not None:
+        others = {name: other for other, name in SAME.items()}
+        members = [name for name in (others.get(name, name) for name in VERBS) if name.startswith(f"{family} ")]
+        return "\n".join(
+            [f"{FAMILIES[family]}.", "", f"usage: dtfixup {family} VERB [OPTIONS]", "", *map(_line, members)]
+        )
+    lines = ["Questions to databases in English, and deep new layers that train on a few thousand examples.", ""]
+    lines += ["usage: dtfixup VERB [OPTIONS]", "       dtfixup VERB --help", ""]
+    for group, verbs in GROUPS.items():
+        lines += [group, *map(_line, verbs), ""]
+    lines.append('Begin with: dtfixup ask "How many piers are in Vienna?" sample:river_ferry --run')
     return "\n".join(lines)
+
+
+def _line(name: str) -> str:
+    width = max(map(len, VERBS)) + 2
+    return f"  {name:{width}}{VERBS[SAME.get(name, name)].summary}"

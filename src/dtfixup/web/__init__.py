@@ -29,7 +29,7 @@ def serve(
         samples: offer the bundled databases too.
         model: folder of a finished run, or a file of weights; the shipped model otherwise.
         settings: where to listen, and how much of the machine visitors may take.
-        on_line: receives each line of what a user is told at the start, addresses and token among them.
+        on_line: receives each line that the server prints at the start, such as its address and token.
     """
     settings = settings or ServerSettings()
     # Torch and Gradio are loaded here and not before: wrong settings should be reported at once.

@@ -1,7 +1,7 @@
 """The server: the API and the page behind one check of every request.
 
-In: settings, a loaded model, databases. Out: answers. On SIGTERM or Ctrl-C it takes no new connection, completes the
-answers that were begun, ends the streams that pages keep open, and stops.
+In: settings, a loaded model, databases. Out: answers. On SIGTERM or Ctrl-C it takes no new connection, completes
+answers in progress, ends the streams that pages keep open, and stops.
 """
 
 import asyncio
@@ -25,11 +25,11 @@ from starlette.types import ASGIApp
 
 from dtfixup.errors import ServeError, UploadError
 from dtfixup.sql.ask.parser import TextToSql
-from dtfixup.web.api.desk import Desk
-from dtfixup.web.api.doorkeeper import UPLOAD, Doorkeeper, own_names
+from dtfixup.web.api.access import UPLOAD, AccessControl, own_names
 from dtfixup.web.api.refusals import refusal_of
 from dtfixup.web.api.routes import PREFIX, build_api
-from dtfixup.web.page.ask import Counter
+from dtfixup.web.api.service import AnswerService
+from dtfixup.web.page.ask import PageActions
 from dtfixup.web.page.layout import HEAD, build_page, style, theme
 from dtfixup.web.settings import ServerSettings
 from dtfixup.web.store.catalogue import Catalogue
@@ -37,20 +37,20 @@ from dtfixup.web.store.uploads import UploadStore
 
 _PURGE_SECONDS = 60.0
 _WRITE_SECONDS = 0.5
-"""For answers that are on their way when the last one is ready."""
+"""Time to send the last answers."""
 
 
 @dataclass
 class Site:
-    """All that a server is made of; `close` removes what it wrote."""
+    """The parts of a server; `close` removes what it wrote."""
 
     app: ASGIApp
-    desk: Desk
+    service: AnswerService
     uploads: UploadStore
     gradio_app: Any
 
     def close(self) -> None:
-        self.desk.close()
+        self.service.close()
         self.uploads.close()
 
 
@@ -60,10 +60,10 @@ def build_site(
     settings: ServerSettings,
     uploads: UploadStore | None = None,
 ) -> Site:
-    """Put the parts together; nothing listens yet."""
+    """Put the parts together, without listening yet."""
     uploads = uploads or UploadStore(settings)
     uploads.configure_gradio()
-    desk = Desk(parser, settings)
+    service = AnswerService(parser, settings)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -72,16 +72,16 @@ def build_site(
         purging.cancel()
 
     whole = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, lifespan=lifespan)
-    whole.mount(PREFIX, build_api(desk, catalogue))
+    whole.mount(PREFIX, build_api(service, catalogue))
     _receive_uploads(whole, uploads, settings)
     # Inside an event loop, since Gradio makes loops of its own where there is none, and leaves them open.
-    mounted = asyncio.run(_mount_page(whole, Counter(desk, catalogue, uploads), settings))
+    mounted = asyncio.run(_mount_page(whole, PageActions(service, catalogue, uploads), settings))
     mounted.uploaded_file_dir = str(uploads.incoming)
-    return Site(Doorkeeper(whole, settings, uploads.has_room), desk, uploads, mounted)
+    return Site(AccessControl(whole, settings, uploads.has_room), service, uploads, mounted)
 
 
 def _receive_uploads(whole: FastAPI, uploads: UploadStore, settings: ServerSettings) -> None:
-    """Stand before Gradio's route of the same name, where two visitors who send the same file get one between them."""
+    """Replace Gradio's upload route, by which two visitors who send the same file would share one copy."""
 
     @whole.post(UPLOAD)
     async def receive(request: Request) -> Response:
@@ -90,13 +90,13 @@ def _receive_uploads(whole: FastAPI, uploads: UploadStore, settings: ServerSetti
         except MultiPartException as error:
             refusal = refusal_of(UploadError(f"the upload cannot be read: {error.message}"))
             return JSONResponse(refusal.content(), refusal.status)
-        # Nothing was awaited since the file got its name, so nobody else's has taken its place.
+        # Nothing was awaited since the file was named, so it is this visitor's.
         return JSONResponse([str(file) for file in uploads.set_apart([Path(name) for name in received])])
 
 
-async def _mount_page(whole: FastAPI, counter: Counter, settings: ServerSettings) -> Any:
+async def _mount_page(whole: FastAPI, actions: PageActions, settings: ServerSettings) -> Any:
     """Put the page at `/`; the result is Gradio's own application."""
-    page = build_page(counter)
+    page = build_page(actions)
     gr.mount_gradio_app(
         whole,
         page,
@@ -115,7 +115,7 @@ async def _mount_page(whole: FastAPI, counter: Counter, settings: ServerSettings
         css=style(),
         head=HEAD,
     )
-    page.has_launched = True  # or Gradio takes every path for one of the developer's own
+    page.has_launched = True  # or Gradio trusts every path as the developer's own
     mounted = whole.routes[-1]
     assert isinstance(mounted, Mount)  # that was the last call
     return mounted.app
@@ -128,7 +128,7 @@ async def _purge(uploads: UploadStore) -> None:
 
 
 class Server(uvicorn.Server):
-    """Stops when all that was begun is answered."""
+    """Stops when every request in progress is answered."""
 
     def __init__(self, config: uvicorn.Config, site: Site, on_start: Callable[[str], None]) -> None:
         super().__init__(config)
@@ -141,14 +141,14 @@ class Server(uvicorn.Server):
             self._on_start(f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        self._site.desk.is_closing = True
+        self._site.service.is_closing = True
         ending = asyncio.create_task(self._end_streams())
         await super().shutdown(sockets)
         ending.cancel()
 
     async def _end_streams(self) -> None:
-        """The page holds streams open as long as it is; they go when nothing is on its way to it."""
-        while not self._site.desk.is_idle:
+        """End the streams that open pages hold, once all answers are sent."""
+        while not self._site.service.is_idle:
             await asyncio.sleep(0.05)
         await asyncio.sleep(_WRITE_SECONDS)
         self._site.gradio_app.stop_event.set()
@@ -180,7 +180,7 @@ def listen(site: Site, settings: ServerSettings, on_start: Callable[[str], None]
 
 
 def describe_start(address: str, settings: ServerSettings) -> list[str]:
-    """What a user has to know of a server that listens on an address: where to open it, and its token."""
+    """The lines that a server prints at the start: where to open it, and its token."""
     shown = address.replace("0.0.0.0", "127.0.0.1").replace("[::]", "[::1]")
     end = f"?token={settings.token}" if settings.token is not None else ""
     lines = [f"open http://{shown}/{end}", f"API  http://{shown}/api/v1/openapi.json"]

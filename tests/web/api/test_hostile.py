@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from fastapi.testclient import TestClient
 
-from dtfixup.web.api import desk
+from dtfixup.web.api import service
 from dtfixup.web.api.routes import PREFIX
-from dtfixup.web.page.ask import Counter
+from dtfixup.web.page.ask import PageActions
 from dtfixup.web.server import Site, build_site
 from dtfixup.web.settings import ServerSettings
 from tests.sql.asked import tiny_parser
@@ -52,7 +52,7 @@ def test_through_the_api(
 ) -> None:
     """All with the queries run in this process, which makes them quick; some as they are, each in its own."""
     if is_in_process:
-        monkeypatch.setattr(desk, "run_query", run_here)
+        monkeypatch.setattr(service, "run_query", run_here)
     chosen = CORPUS if is_in_process else CORPUS[::_EVERY]
     with TestClient(attacked.app, base_url="http://127.0.0.1") as client, ThreadPoolExecutor(2) as pool:
 
@@ -69,17 +69,17 @@ def test_through_the_api(
 
 
 def test_through_the_page(attacked: Site, stage: SqliteStage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(desk, "run_query", run_here)
-    counter = Counter(attacked.desk, catalogue_of({"stage": Path(stage.url)}), attacked.uploads)
+    monkeypatch.setattr(service, "run_query", run_here)
+    actions = PageActions(attacked.service, catalogue_of({"stage": Path(stage.url)}), attacked.uploads)
 
     async def attack() -> None:
         for hostile in CORPUS:
-            ran = await counter.run("stage", hostile.sql(stage.folder), "visitor")
+            ran = await actions.run("stage", hostile.sql(stage.folder), "visitor")
             if hostile.fate in CODES:
                 assert 'role="alert"' in ran.notice, hostile
                 assert ran.rows == (), hostile
             assert str(stage.folder) not in ran.notice, hostile
-        assert (await counter.run("stage", "SELECT count(*) FROM pets", "visitor")).rows == ((len(PETS),),)
+        assert (await actions.run("stage", "SELECT count(*) FROM pets", "visitor")).rows == ((len(PETS),),)
 
     asyncio.run(attack())
     assert stage.state() == stage.untouched

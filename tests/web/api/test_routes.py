@@ -18,7 +18,7 @@ from schemathesis import GenerationMode
 
 from dtfixup.sql.ask.parser import TextToSql
 from dtfixup.sql.execution.guarded import Rows, open_guarded
-from dtfixup.web.api import desk
+from dtfixup.web.api import service
 from dtfixup.web.api.routes import PREFIX
 from dtfixup.web.server import Site, build_site
 from dtfixup.web.settings import ServerSettings
@@ -208,9 +208,9 @@ def test_a_full_queue_answers_at_once(site: Site, client: TestClient, monkeypatc
         gate.wait(20)
         raise RuntimeError
 
-    monkeypatch.setattr(site.desk.asks, "most", 1)
-    plain = site.desk.parser.ask
-    monkeypatch.setattr(site.desk.parser, "ask", lambda *given: slow() if not gate.is_set() else plain(*given))
+    monkeypatch.setattr(site.service.asks, "most", 1)
+    plain = site.service.parser.ask
+    monkeypatch.setattr(site.service.parser, "ask", lambda *given: slow() if not gate.is_set() else plain(*given))
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(ask, client)
         assert begun.wait(20)
@@ -225,15 +225,15 @@ def test_a_full_queue_answers_at_once(site: Site, client: TestClient, monkeypatc
 
 def test_a_late_answer_is_told(site: Site, client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
     gate = threading.Event()
-    monkeypatch.setattr(site.desk, "settings", ServerSettings(answer_seconds=0.05))
-    monkeypatch.setattr(site.desk.parser, "ask", lambda *_: gate.wait(20))
+    monkeypatch.setattr(site.service, "settings", ServerSettings(answer_seconds=0.05))
+    monkeypatch.setattr(site.service.parser, "ask", lambda *_: gate.wait(20))
     answer = ask(client)
     gate.set()
     assert (answer.status_code, answer.json()["code"]) == (504, "late")
 
 
 def test_a_closing_server_says_so(site: Site, client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(site.desk, "is_closing", True)
+    monkeypatch.setattr(site.service, "is_closing", True)
     assert client.get(f"{PREFIX}/health").json() == {"status": "closing"}
     assert ask(client).status_code == 503
 
@@ -250,7 +250,7 @@ def test_openapi_describes_every_route(client: TestClient) -> None:
 @pytest.mark.parametrize("mode", list(GenerationMode))
 def test_the_api_is_what_it_says(site: Site, mode: GenerationMode, monkeypatch: pytest.MonkeyPatch) -> None:
     """Schemathesis makes requests out of the description, right ones and wrong ones."""
-    monkeypatch.setattr(desk, "run_query", run_here)
+    monkeypatch.setattr(service, "run_query", run_here)
     own = {"host": "127.0.0.1"}
     described = schemathesis.openapi.from_asgi(f"{PREFIX}/openapi.json", site.app, headers=own)
     operations = [found.ok() for found in described.get_all_operations()]

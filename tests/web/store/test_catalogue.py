@@ -7,10 +7,10 @@ from fastapi.testclient import TestClient
 
 from dtfixup.errors import ConfigError, DtFixupError, UnknownDatabaseError
 from dtfixup.web.api.routes import PREFIX
-from dtfixup.web.page.ask import Counter
+from dtfixup.web.page.ask import PageActions
 from dtfixup.web.server import build_site
 from dtfixup.web.settings import ServerSettings
-from dtfixup.web.store.catalogue import open_catalogue, places_of
+from dtfixup.web.store.catalogue import open_catalogue
 from tests.sql.asked import tiny_parser
 from tests.web.shops import make_shop
 
@@ -43,7 +43,7 @@ databases:
     assert list(entries) == ["shop", "far"]
     assert [table.natural for table in entries["shop"].database.read().schema.tables] == ["owners", "animals"]
     assert entries["far"].database.location.secrets() == ["s3cret-word"]
-    assert entries["far"].places == {entries["far"].database.shown: "far"}
+    assert entries["far"].masks == {entries["far"].database.shown: "far"}
     assert "s3cret-word" not in entries["far"].database.shown
 
 
@@ -79,15 +79,15 @@ def test_where_a_server_stands_is_told_to_the_log_alone(
     file = write(tmp_path, f"databases: {{far: '{kind}://reader:${{SECRET}}@127.0.0.1:1/inner'}}")  # nobody listens
     found = open_catalogue((), file, samples=False)
     site = build_site(tiny_parser(), found, ServerSettings())
-    counter = Counter(site.desk, found, site.uploads)
+    actions = PageActions(site.service, found, site.uploads)
     with caplog.at_level(logging.WARNING, "dtfixup"), TestClient(site.app, base_url="http://127.0.0.1") as client:
         asked = client.post(f"{PREFIX}/ask", json={"database": "far", "question": "How many?"})
         ran = client.post(f"{PREFIX}/run", json={"database": "far", "sql": "SELECT 1"})
         read = client.get(f"{PREFIX}/databases/far/schema")
         said = [answer.json()["message"] for answer in (asked, ran, read)]
-        said.append(asyncio.run(counter.schema("far", "me")))
-        said.append(asyncio.run(counter.ask("far", "How many?", "me")).notice)
-        said.append(asyncio.run(counter.run("far", "SELECT 1", "me")).notice)
+        said.append(asyncio.run(actions.schema("far", "me")))
+        said.append(asyncio.run(actions.ask("far", "How many?", "me")).notice)
+        said.append(asyncio.run(actions.run("far", "SELECT 1", "me")).notice)
     site.close()
     for text in said:
         assert "far cannot be" in text.lower()
@@ -154,14 +154,9 @@ def test_an_unknown_name_is_told_what_there_is() -> None:
         open_catalogue().find("../../etc/passwd")
 
 
-def test_all_forms_of_a_path_are_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    make_shop(tmp_path / "shop.sqlite")
+def test_all_forms_of_a_path_are_masked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shop = make_shop(tmp_path / "shop.sqlite")
     monkeypatch.chdir(tmp_path)
-    file = write(tmp_path, "databases: {shop: shop.sqlite}")
-    places = places_of(open_catalogue((), file, samples=False).entries["shop"].database, "shop")
-    assert places[str(tmp_path / "shop.sqlite")] == "shop"
-    file = write(tmp_path, "databases: {shop: 'sqlite:///shop.sqlite'}")
-    assert places_of(open_catalogue((), file, samples=False).entries["shop"].database, "shop") == {
-        "shop.sqlite": "shop",
-        str(tmp_path / "shop.sqlite"): "shop",
-    }
+    for url, forms in (("shop.sqlite", {str(shop)}), ("sqlite:///shop.sqlite", {"shop.sqlite", str(shop)})):
+        entry = open_catalogue((), write(tmp_path, f"databases: {{shop: '{url}'}}"), samples=False).entries["shop"]
+        assert entry.masks == dict.fromkeys(forms, "shop")

@@ -12,9 +12,8 @@ from dtfixup.errors import UnknownDatabaseError, UploadError
 from dtfixup.files import cache_folder
 from dtfixup.sql.ask.opened import OpenedDatabase
 from dtfixup.web.settings import MEBIBYTE, ServerSettings
-from dtfixup.web.store import supervised
-from dtfixup.web.store.supervised import read_supervised
-from dtfixup.web.store.uploads import UploadStore, remove_abandoned
+from dtfixup.web.store import uploads
+from dtfixup.web.store.uploads import UploadStore, read_supervised, remove_abandoned
 from tests.web.shops import SCRIPT, make_shop
 
 ENDLESS = (
@@ -45,9 +44,9 @@ def files_of(store: UploadStore) -> list[Path]:
 def test_a_database_is_taken_under_another_name(store: UploadStore) -> None:
     source = received(store, "my pets.db")
     upload = store.take(source, source.name, "visitor")
-    assert upload.label == "my pets.db"
-    assert "pets" not in str(upload.database.location)
-    assert [table.name for table in upload.database.read().schema.tables] == ["owners", "pets"]
+    assert upload.entry.label == "my pets.db"
+    assert "pets" not in str(upload.entry.database.location)
+    assert [table.name for table in upload.entry.database.read().schema.tables] == ["owners", "pets"]
     assert not source.exists()
     assert store.folder.stat().st_mode & 0o077 == 0
 
@@ -59,8 +58,8 @@ def test_what_is_read_is_what_any_database_gives_and_is_not_cached(
     script = SCRIPT.replace("'Rex'", "'Quxwarble'")
     plain = OpenedDatabase(make_shop(tmp_path / "database.sqlite", script)).read()
     upload = store.take(source := received(store, script=script), source.name, "visitor")
-    assert upload.database.read().schema == plain.schema
-    assert upload.database.read().inputs.content.columns == plain.inputs.content.columns
+    assert upload.entry.database.read().schema == plain.schema
+    assert upload.entry.database.read().inputs.content.columns == plain.inputs.content.columns
     other = SCRIPT.replace("'Rex'", "'Zibblefrost'")
     store.take(source := received(store, script=other), source.name, "visitor")
     cached = [file.read_text() for file in (cache_folder() / "content").glob("*.json")]
@@ -70,9 +69,9 @@ def test_what_is_read_is_what_any_database_gives_and_is_not_cached(
 
 def test_only_the_visitor_finds_it(store: UploadStore) -> None:
     upload = store.take(source := received(store), source.name, "visitor")
-    assert store.find(upload.name, "visitor") is upload
+    assert store.find(upload.entry.name, "visitor") is upload
     with pytest.raises(UnknownDatabaseError):
-        store.find(upload.name, "somebody else")
+        store.find(upload.entry.name, "somebody else")
 
 
 def test_it_goes_with_the_visitor(store: UploadStore) -> None:
@@ -82,7 +81,7 @@ def test_it_goes_with_the_visitor(store: UploadStore) -> None:
     assert not upload.folder.exists()
     assert other.folder.exists()
     with pytest.raises(UnknownDatabaseError):
-        store.find(upload.name, "visitor")
+        store.find(upload.entry.name, "visitor")
 
 
 @pytest.mark.parametrize(
@@ -138,7 +137,7 @@ def test_a_view_without_end_is_stopped(tmp_path: Path) -> None:
 
 
 def test_a_file_that_ends_its_reader_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(supervised, "_read_file", _die)
+    monkeypatch.setattr(uploads, "_read_file", _die)
     with pytest.raises(UploadError, match="ended the process that read it"):
         read_supervised(make_shop(tmp_path / "pets.db"), 20.0)
 

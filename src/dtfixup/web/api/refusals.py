@@ -1,8 +1,8 @@
-"""What is said where a request cannot be answered.
+"""Refusals: what a visitor reads where a request cannot be answered.
 
 In: an error. Out: `Refusal`: a status for programs, a message, and what to do about it, in one shape for the API, the
-page and whatever the doorkeeper turns away. Places of this machine are nobody's business: `told` takes them out, and
-what a driver says of a server, which names its host, goes to the log.
+page and access control. Paths and addresses of this machine are masked; the reasons of a database server, which name
+its host, go to the log.
 """
 
 import json
@@ -64,29 +64,30 @@ class Refusal:
         return json.dumps(self.content()).encode()
 
 
-def refusal_of(error: DtFixupError, places: Mapping[str, str] | None = None) -> Refusal:
-    """The refusal that an error stands for; `places` are paths with what to call them instead."""
+def refusal_of(error: DtFixupError, masks: Mapping[str, str] | None = None) -> Refusal:
+    """The refusal for an error; `masks` are paths and URLs with what to show instead."""
+    message = mask_paths(str(error), masks or {})
     for kind, status, code, advice in _KINDS:
         if isinstance(error, kind):
             headers = {"Retry-After": "2"} if status in (429, 503) else {}
-            return Refusal(status, code, told(str(error), places or {}), advice, headers)
-    return Refusal(500, "error", told(str(error), places or {}), "Tell whoever runs this server.")
+            return Refusal(status, code, message, advice, headers)
+    return Refusal(500, "error", message, "Tell whoever runs this server.")
 
 
-def told(message: str, places: Mapping[str, str]) -> str:
-    """A message without the places of this machine, the longest first: one may begin with another.
+def mask_paths(message: str, masks: Mapping[str, str]) -> str:
+    """The message with paths and URLs masked, the longest first: one may begin with another.
 
-    Of a server's database that cannot be reached, opened or listed the reason is left out, and logged.
+    The reason why a database server cannot be reached, opened or listed is left out, and logged.
 
-    >>> told("/data/shop.db is locked", {"/data": "…", "/data/shop.db": "shop"})
+    >>> mask_paths("/data/shop.db is locked", {"/data": "…", "/data/shop.db": "shop"})
     'shop is locked'
     """
-    for place in sorted(places, key=len, reverse=True):
-        failure = re.match(f".*{re.escape(place)} cannot be [^:]+(?=:)", message)
-        if "://" in place and failure is not None:
+    for path in sorted(masks, key=len, reverse=True):
+        failure = re.match(f".*{re.escape(path)} cannot be [^:]+(?=:)", message)
+        if "://" in path and failure is not None:
             _log.warning("%s", message)
             message = f"{failure[0]}; whoever runs this server finds the reason in its log"
-        message = message.replace(place, places[place])
+        message = message.replace(path, masks[path])
     return message
 
 

@@ -1,7 +1,7 @@
 """A simple chart of rows, where two columns suggest one.
 
-In: `Rows`. Out: bars where one column names things and the other counts or measures them; a line where numbers or dates
-run on from row to row; nothing for all other rows.
+In: `Rows`. Out: bars if one column names things and the other counts or measures them; a line if numbers or dates
+increase from row to row; otherwise nothing.
 """
 
 import datetime
@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import Any
 
 from dtfixup.sql.execution.guard import Rows
-from dtfixup.web.page.pictures import NARROW, WIDE, clipped, escaped, for_both_widths, short_number, ticks
+from dtfixup.web.page.pictures import NARROW, WIDE, clip, draw_both_widths, escape, short_number, ticks
 
 _MOST_BARS = 30
 _LEAST_POINTS = 5
@@ -25,9 +25,9 @@ _DAY_OR_MONTH = re.compile(r"\d{4}-\d\d")
 _SIZES = {WIDE: (860, 340), NARROW: (330, 250)}
 _LEFT, _RIGHT, _TOP, _BOTTOM = 52, 14, 14, 40
 _DOTS = 40
-"""A line of at most so many points has a dot at each."""
+"""Most points of a line that are drawn as dots."""
 _CHARACTER = 7.5
-"""The width of a label's character, generously."""
+"""Estimated width of a label's character."""
 
 
 @dataclass(frozen=True)
@@ -77,14 +77,14 @@ def suggest_chart(rows: Rows) -> Chart | None:
 
 
 def draw_chart(chart: Chart) -> str:
-    """Bars as text on coloured ground, which fit any width; a line as SVG."""
+    """Bars as HTML, which fit any width; a line as SVG."""
     if chart.positions is None:
         drawing = _bars(chart)
     else:
         points = list(zip(chart.positions, chart.values, strict=True))
         marks = _marks(chart, chart.positions)
-        drawing = for_both_widths(lambda width: _line(chart, points, marks, width))
-    caption = f"<figcaption>{escaped(chart.up)} by {escaped(chart.across)}</figcaption>"
+        drawing = draw_both_widths(lambda width: _line(chart, points, marks, width))
+    caption = f"<figcaption>{escape(chart.up)} by {escape(chart.across)}</figcaption>"
     return f'<figure class="rows-chart">{caption}{drawing}</figure>'
 
 
@@ -92,7 +92,7 @@ def _bars(chart: Chart) -> str:
     low, high = min(0.0, *chart.values), max(0.0, *chart.values)
     span = (high - low) or 1.0
     bars = "".join(
-        f'<li><span class="label" title="{escaped(label)}">{escaped(clipped(label, _LONGEST_LABEL))}</span>'
+        f'<li><span class="label" title="{escape(label)}">{escape(clip(label, _LONGEST_LABEL))}</span>'
         f'<span class="track"><i style="margin-left:{100 * (min(value, 0.0) - low) / span:.2f}%;'
         f'width:{100 * abs(value) / span:.2f}%"></i></span><span class="value">{short_number(value)}</span></li>'
         for label, value in zip(chart.labels, chart.values, strict=True)
@@ -101,7 +101,7 @@ def _bars(chart: Chart) -> str:
 
 
 def _marks(chart: Chart, positions: tuple[float, ...]) -> list[tuple[float, str]]:
-    """What to write along the axis: the dates themselves, or round numbers."""
+    """The labels along the axis: the dates themselves, or round numbers."""
     if chart.has_dates:
         return list(zip(positions, chart.labels, strict=True))
     inside = [x for x in ticks(positions[0], positions[-1], 7) if positions[0] <= x <= positions[-1]]
@@ -130,22 +130,22 @@ def _line(chart: Chart, points: list[tuple[float, float]], marks: list[tuple[flo
     for x, text in marks[::every]:
         room = _CHARACTER * len(text) / 2
         centre = max(room, min(x_of(x), full - room))  # a label at the edge stays inside the picture
-        parts.append(f'<text class="tick middle" x="{centre:.1f}" y="{high - _BOTTOM + 18}">{escaped(text)}</text>')
+        parts.append(f'<text class="tick middle" x="{centre:.1f}" y="{high - _BOTTOM + 18}">{escape(text)}</text>')
     path = " ".join(f"{x_of(x):.1f},{y_of(y):.1f}" for x, y in points)
     parts.append(f'<polyline points="{path}"/>')
     if len(points) <= _DOTS:
         parts += [f'<circle cx="{x_of(x):.1f}" cy="{y_of(y):.1f}" r="3"/>' for x, y in points]
-    across = escaped(clipped(chart.across, _LONGEST_LABEL))
+    across = escape(clip(chart.across, _LONGEST_LABEL))
     parts.append(f'<text class="axis end" x="{full - _RIGHT}" y="{high - 4}">{across}</text>')
     label = f"{chart.up} against {chart.across}"
     return (
         f'<svg class="chart" viewBox="0 0 {full} {high}" width="{full}" height="{high}" role="img" '
-        f'aria-label="{escaped(label)}">{"".join(parts)}</svg>'
+        f'aria-label="{escape(label)}">{"".join(parts)}</svg>'
     )
 
 
 def _plain(x: float) -> str:
-    """A year is not a quantity: no comma."""
+    """A number without commas, since it may be a year."""
     return f"{x:g}" if abs(x) < 1e5 else short_number(x)
 
 
@@ -161,11 +161,11 @@ def _number(value: Any) -> float | None:
 
 def _positions(column: list[Any]) -> tuple[float, ...] | None:
     """Numbers or dates that increase from row to row; None where they do not."""
-    found = [_position(value) for value in column]
-    known = [position for position in found if position is not None]
+    positions = [_position(value) for value in column]
+    known = [position for position in positions if position is not None]
     is_rising = all(before < after for before, after in pairwise(known))
     is_drawable = math.isfinite(max(known, default=0.0) - min(known, default=0.0))
-    return tuple(known) if len(known) == len(found) and is_rising and is_drawable else None
+    return tuple(known) if len(known) == len(positions) and is_rising and is_drawable else None
 
 
 def _position(value: Any) -> float | None:

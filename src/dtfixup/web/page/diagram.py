@@ -1,7 +1,7 @@
 """A schema as a picture: tables with their columns and keys, and lines for foreign keys.
 
 In: a `Schema`. Out: SVG, three tables across for a screen and one for a phone. Tables that point at each other are put
-close to each other. Of a large schema a part is drawn, and the picture says what is left out.
+close to each other. Of a large schema a part is drawn, and a note says what is left out.
 """
 
 from collections import deque
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dtfixup.sql.database.schema import Schema
-from dtfixup.web.page.pictures import NARROW, WIDE, clipped, escaped, for_both_widths
+from dtfixup.web.page.pictures import NARROW, WIDE, clip, draw_both_widths, escape
 
 _MOST_TABLES = 40
 _MOST_COLUMNS = 14
@@ -17,9 +17,9 @@ _HEADER, _ROW, _FOOT = 34, 23, 8
 _GAP = 26
 """Between tables above each other."""
 _ASIDE = 110
-"""What a line that does not join neighbouring stacks is worth, in height."""
+"""Cost of a line between stacks that are not neighbours, in height."""
 _LOOP = 26
-"""How far a line between tables above each other swings out."""
+"""How far a line between tables of one stack bends out."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class _Box:
         return _HEADER + _ROW * (len(self.columns) + bool(self.hidden)) + _FOOT
 
     def line_of(self, column: int) -> float:
-        """The height at which a column stands; the header for one that is not shown."""
+        """The y of a column's middle, or of the header for a column that is not shown."""
         if column not in self.columns:
             return self.y + _HEADER / 2
         return self.y + _HEADER + _ROW * (self.columns.index(column) + 0.5)
@@ -56,7 +56,7 @@ class _Box:
 def draw_schema(schema: Schema) -> str:
     """The picture for both widths of screen."""
     order = neighbours_first(schema)[:_MOST_TABLES]
-    return for_both_widths(lambda width: _draw(schema, order, _MEASURES[width]))
+    return draw_both_widths(lambda width: _draw(schema, order, _MEASURES[width]))
 
 
 def neighbours_first(schema: Schema) -> list[int]:
@@ -87,23 +87,23 @@ def _near(schema: Schema) -> list[set[int]]:
 
 
 def _draw(schema: Schema, order: Sequence[int], measures: _Measures) -> str:
-    boxes = _placed(schema, order, measures)
+    boxes = _place_tables(schema, order, measures)
     height = max(box.y + box.height for box in boxes.values()) + _GAP
     across = min(measures.across, len(boxes))
     width = 2 * measures.margin + across * measures.box + (across - 1) * measures.between
-    lines = [_line(schema, boxes, pair, measures, place) for place, pair in enumerate(schema.foreign_pairs)]
+    lines = [_line(schema, boxes, pair, measures, number) for number, pair in enumerate(schema.foreign_pairs)]
     drawn = [_table(schema, box, measures) for box in boxes.values()]
     left_out = len(schema.tables) - len(boxes)
     note = f'<p class="note">{left_out:,} more tables are not drawn.</p>' if left_out else ""
     label = f"{len(schema.tables)} tables: {', '.join(table.name for table in schema.tables[:_MOST_TABLES])}"
     return (
         f'<svg class="schema" viewBox="0 0 {width} {height:g}" width="{width}" height="{height:g}" role="img" '
-        f'aria-label="{escaped(label)}">{"".join(lines)}{"".join(drawn)}</svg>{note}'
+        f'aria-label="{escape(label)}">{"".join(lines)}{"".join(drawn)}</svg>{note}'
     )
 
 
-def _placed(schema: Schema, order: Sequence[int], measures: _Measures) -> dict[int, _Box]:
-    """Each table in a stack that is low so far and stands beside those of the tables it is tied to."""
+def _place_tables(schema: Schema, order: Sequence[int], measures: _Measures) -> dict[int, _Box]:
+    """Put each table on a stack that is still low and beside the stacks of its neighbours."""
     depths = [float(_GAP)] * min(measures.across, len(order))
     boxes: dict[int, _Box] = {}
     near = _near(schema)
@@ -140,8 +140,8 @@ def _table(schema: Schema, box: _Box, measures: _Measures) -> str:
     parts = [
         f'<g class="{kind}"><rect class="box" x="{box.x:g}" y="{box.y:g}" width="{measures.box}" '
         f'height="{box.height:g}" rx="{corner}"/>',
-        f'<text class="name" x="{box.x + 16:g}" y="{box.y + 23:g}">{escaped(clipped(table.name, measures.characters))}'
-        f"<title>{escaped(table.name)}</title></text>",
+        f'<text class="name" x="{box.x + 16:g}" y="{box.y + 23:g}">{escape(clip(table.name, measures.characters))}'
+        f"<title>{escape(table.name)}</title></text>",
     ]
     if table.is_view:
         parts.append(f'<text class="type" x="{box.x + measures.box - 14:g}" y="{box.y + 23:g}">view</text>')
@@ -162,22 +162,22 @@ def _column(schema: Schema, column: int, box: _Box, measures: _Measures, pointin
         mark = f'<circle class="pointer" cx="{box.x + 18:g}" cy="{y:g}" r="3.5"><title>foreign key</title></circle>'
     return (
         f'{mark}<text class="column" x="{box.x + 30:g}" y="{y + 4:g}">'
-        f"{escaped(clipped(own.name, measures.characters))}<title>{escaped(own.name)}</title></text>"
+        f"{escape(clip(own.name, measures.characters))}<title>{escape(own.name)}</title></text>"
         f'<text class="type" x="{box.x + measures.box - 14:g}" y="{y + 4:g}">{own.type.value}</text>'
     )
 
 
-def _line(schema: Schema, boxes: dict[int, _Box], pair: tuple[int, int], measures: _Measures, place: int) -> str:
+def _line(schema: Schema, boxes: dict[int, _Box], pair: tuple[int, int], measures: _Measures, number: int) -> str:
     """From a column to the one it points at, around the tables of one stack and between those of two."""
     tables = [schema.columns[column].table for column in pair]
     if not all(table in boxes for table in tables):
         return ""
     source, target = (boxes[table] for table in tables)
     ys, yt = source.line_of(pair[0]), target.line_of(pair[1])
-    title = f"<title>{escaped(schema.qualified(pair[0]))} → {escaped(schema.qualified(pair[1]))}</title>"
+    title = f"<title>{escape(schema.qualified(pair[0]))} → {escape(schema.qualified(pair[1]))}</title>"
     if source.x == target.x:
-        is_right = place % 2 == 0
-        swing = (_LOOP + 7 * (place // 2 % 3)) * (1 if is_right else -1)
+        is_right = number % 2 == 0
+        swing = (_LOOP + 7 * (number // 2 % 3)) * (1 if is_right else -1)
         x = source.x + (measures.box if is_right else 0)
         path = f"M{x:g},{ys:g} C{x + swing:g},{ys:g} {x + swing:g},{yt:g} {x:g},{yt:g}"
         end = x
@@ -188,7 +188,7 @@ def _line(schema: Schema, boxes: dict[int, _Box], pair: tuple[int, int], measure
         bend = measures.between * 0.6 * (1 if is_right else -1)
         path = f"M{x:g},{ys:g}"
         if passed := [box for box in boxes.values() if min(x, end) < box.x < max(x, end)]:
-            way = _way_through(passed, ys, yt) + 5 * (place % 3 - 1)  # lines through one gap lie side by side
+            way = _way_through(passed, ys, yt) + 5 * (number % 3 - 1)  # lines through one gap lie side by side
             near, far = (passed[0].x + (measures.box if is_far is is_right else 0) for is_far in (False, True))
             path += f" C{x + bend:g},{ys:g} {near - bend:g},{way:g} {near:g},{way:g} L{far:g},{way:g}"
             x, ys = far, way
@@ -197,6 +197,6 @@ def _line(schema: Schema, boxes: dict[int, _Box], pair: tuple[int, int], measure
 
 
 def _way_through(stack: Sequence[_Box], ys: float, yt: float) -> float:
-    """The height at which a line passes a stack of tables, above, between or below them: where the way is shortest."""
+    """The y at which a line passes a stack of tables, above, between or below them, by the shortest way."""
     ways = [box.y - _GAP / 2 for box in stack] + [max(box.y + box.height for box in stack) + _GAP / 2]
     return min(ways, key=lambda way: abs(ys - way) + abs(way - yt))

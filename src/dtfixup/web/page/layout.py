@@ -1,7 +1,7 @@
 """The layout of the page, and which button does what.
 
-In: a `Counter`. Out: Gradio's `Blocks`, for `server.py` to mount.
-Nothing of it is fetched from elsewhere: fonts are those of the visitor's machine, and pictures are our own.
+In: `PageActions`. Out: Gradio's `Blocks`, for `server.py` to mount. Nothing is fetched from elsewhere: fonts are those
+of the visitor's machine, and pictures are our own.
 """
 
 import json
@@ -14,15 +14,15 @@ from typing import Any
 import gradio as gr
 
 from dtfixup.sql.ask.parser import MOST_CHARACTERS
-from dtfixup.web.page.answer_marks import COLOURS, laid_out
-from dtfixup.web.page.ask import Counter, Ran, Shown, remembered, share_line, visitor_of
+from dtfixup.web.page.answer_view import COLOURS, break_lines
+from dtfixup.web.page.ask import AnswerView, PageActions, RowsView, add_to_history, view_percentage, visitor_of
 from dtfixup.web.page.pictures import notice
 from dtfixup.web.store.catalogue import Catalogue
 from dtfixup.web.store.uploads import UploadStore
 
 TITLE = "Ask your database"
 PRIVATE: dict[str, Any] = {"api_visibility": "private", "show_progress": "minimal", "concurrency_limit": None}
-"""Of every event of the page: programs use the API, and the desk limits how many run at once."""
+"""Options of every event of the page: programs use the API, and the service limits how many run at once."""
 _EXAMPLES = 4
 _FONTS = ("system-ui", "-apple-system", "Segoe UI", "Roboto", "Ubuntu", "Cantarell", "sans-serif")
 _MONO = ("ui-monospace", "SFMono-Regular", "Menlo", "Consolas", "DejaVu Sans Mono", "monospace")
@@ -33,7 +33,7 @@ _HEADER = (
 
 
 def theme() -> gr.themes.Base:
-    """One accent, much room, the fonts of the visitor's machine."""
+    """One accent colour, generous spacing, the fonts of the visitor's machine."""
     return gr.themes.Base(
         primary_hue="teal",
         secondary_hue="teal",
@@ -69,7 +69,7 @@ def theme() -> gr.themes.Base:
 HEAD = """<script>
 document.addEventListener("keydown", (event) => {
   if (!event.target.closest("#sql .cm-content")) return;
-  // The editor would take the Tab key for itself, and nobody without a mouse would get past it.
+  // The editor would keep the Tab key to itself, and keyboard users could not leave it.
   if (event.key === "Tab") event.stopImmediatePropagation();
   if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) {
     event.stopImmediatePropagation();
@@ -80,7 +80,7 @@ document.addEventListener("keydown", (event) => {
 </script>"""
 
 _EMPTY = f"() => {json.dumps(['', '', gr.update(visible=False)])}"
-"""No question, nothing said to it, and what was answered out of sight until the next answer replaces it."""
+"""Empty question and notice, and the answer hidden until the next one replaces it."""
 
 
 def style() -> str:
@@ -88,24 +88,26 @@ def style() -> str:
     return (files("dtfixup.web.page") / "style.css").read_text(encoding="utf-8")
 
 
-def build_page(counter: Counter) -> gr.Blocks:
+def build_page(actions: PageActions) -> gr.Blocks:
     """The whole page."""
     with gr.Blocks(title=TITLE, analytics_enabled=False) as page:
         gr.HTML(_HEADER, padding=False)
-        _AskTab(counter).build(page)
+        AskPage(actions).build(page)
 
         def leave(request: gr.Request) -> None:
-            counter.leave(visitor_of(request))
+            actions.leave(visitor_of(request))
 
         page.unload(leave)
     page.queue(max_size=64, default_concurrency_limit=None, api_open=False)
-    take_only_received(page, counter.uploads)
+    restrict_files(page, actions.uploads)
     return page
 
 
-def take_only_received(page: gr.Blocks, uploads: UploadStore) -> None:
-    """Gradio copies any file of the machine, or of a URL, that a request names, for its handlers to read: here only
-    what its upload route received."""
+def restrict_files(page: gr.Blocks, uploads: UploadStore) -> None:
+    """Let requests name only files that the upload route received.
+
+    Gradio would copy any file of this machine, or of a URL, for its handlers to read.
+    """
 
     async def received(url_or_file_path: str | Path | None) -> str | None:
         return None if url_or_file_path is None else str(uploads.received(url_or_file_path))
@@ -115,18 +117,18 @@ def take_only_received(page: gr.Blocks, uploads: UploadStore) -> None:
 
 
 @dataclass
-class _AskTab:
+class AskPage:
     """The parts of the page and what they do."""
 
-    counter: Counter
+    actions: PageActions
 
     def build(self, page: gr.Blocks) -> None:
         self.history = gr.State([])
-        self.shares = gr.State({})
+        self.percentages = gr.State({})
         with gr.Row(elem_classes="controls"):
             self.database = gr.Dropdown(
-                _choices(self.counter.catalogue),
-                value=next(iter(self.counter.catalogue.entries)),
+                _choices(self.actions.catalogue),
+                value=next(iter(self.actions.catalogue.entries)),
                 label="Database",
                 elem_id="database",
                 filterable=False,
@@ -187,7 +189,7 @@ class _AskTab:
     def _connect(self, page: gr.Blocks) -> None:
         chosen = [self.schema, *self.examples]
         asked = [
-            self.notice, self.answer, self.pieces, self.links, self.sql, self.share, self.shares, self.more,
+            self.notice, self.answer, self.pieces, self.links, self.sql, self.share, self.percentages, self.more,
             self.alternatives, self.ran, self.rows, self.chart,
         ]  # fmt: skip
         remembers = [self.history, self.past, self.recalled]
@@ -195,7 +197,7 @@ class _AskTab:
         page.load(self._choose, [self.database], chosen, **PRIVATE)
         self.database.change(self._choose, [self.database], chosen, **PRIVATE)
         inputs = [self.database, self.question, self.history]
-        # Whoever asks or runs something while something else is under way means the last of it.
+        # Of several questions or runs, the last one counts.
         last = {**PRIVATE, "trigger_mode": "always_last"}
         run = self.run.click(self._run, [self.database, self.sql], [*ran, self.more], **last)
         begun: list[dict[str, Any]] = [
@@ -208,9 +210,9 @@ class _AskTab:
             )
             for example in self.examples
         ]
-        begun.append(run)  # last: Gradio cancels one after the other, and would meet a question asked meanwhile
-        # Not on every change: history chooses a database too, and shows an answer of it. By the browser alone, at once:
-        # the server's word would come when the next question is half typed, or asked.
+        begun.append(run)  # last: Gradio cancels one after the other, and would cancel a question asked meanwhile
+        # Not on every change: history chooses a database too, and shows an answer of it. In the browser, at once: an
+        # answer of the server would arrive when the next question is half typed, or asked.
         emptied = [self.question, self.notice, self.answer]
         self.database.input(None, None, emptied, js=_EMPTY, cancels=begun, **PRIVATE)
         self.upload.upload(
@@ -218,7 +220,7 @@ class _AskTab:
         )
         self.sql.input(None, None, [self.share, self.alternatives], js="() => ['', null]", **PRIVATE)
         picked = [self.sql, self.share, *ran]
-        self.alternatives.input(self._pick, [self.alternatives, self.shares], picked, cancels=begun, **PRIVATE)
+        self.alternatives.input(self._pick, [self.alternatives, self.percentages], picked, cancels=begun, **PRIVATE)
         self.recalled.input(
             self._recall,
             [self.recalled, self.history],
@@ -228,58 +230,56 @@ class _AskTab:
         )
 
     async def _choose(self, name: str, request: gr.Request) -> list[Any]:
-        entry = self.counter.catalogue.entries.get(name)
+        entry = self.actions.catalogue.entries.get(name)
         examples = entry.examples if entry is not None else ()
         shown = [gr.update(value=text, visible=True) for text in examples[:_EXAMPLES]]
         hidden = [gr.update(value="", visible=False) for _ in range(_EXAMPLES - len(shown))]
-        return [await self.counter.schema(name, visitor_of(request)), *shown, *hidden]
+        return [await self.actions.schema(name, visitor_of(request)), *shown, *hidden]
 
     async def _upload(self, received: str | None, request: gr.Request) -> Any:
         if received is None:
             return gr.skip()
         path, visitor = Path(received), visitor_of(request)
-        taken = await self.counter.upload(path, path.name, visitor)
+        taken = await self.actions.upload(path, path.name, visitor)
         if isinstance(taken, str):
             return {self.notice: taken}  # all else on the page stays as it is
-        name, label = taken
-        self.counter.begin_turn(visitor)
-        choices = [(f"{label} (uploaded)", name), *_choices(self.counter.catalogue)]
-        return [gr.update(choices=choices, value=name), "", *_asked(Shown("", ""))]
+        self.actions.begin_turn(visitor)
+        choices = [(f"{taken.label} (uploaded)", taken.name), *_choices(self.actions.catalogue)]
+        return [gr.update(choices=choices, value=taken.name), "", *_view(AnswerView("", ""))]
 
-    async def _ask(self, name: str, question: str, history: list[Shown], request: gr.Request) -> list[Any]:
-        shown = await self.counter.ask(name, question or "", visitor_of(request))
-        self.counter.begin_turn(visitor_of(request))
-        if not shown.pieces:
-            return [*_asked(shown), history, gr.skip(), gr.skip()]
-        history = remembered(history, shown)
-        past = [(f"{old.question}  ·  {old.label}", str(place)) for place, old in enumerate(history)]
-        return [*_asked(shown), history, gr.update(visible=True), gr.update(choices=past, value=None)]
+    async def _ask(self, name: str, question: str, history: list[AnswerView], request: gr.Request) -> list[Any]:
+        view = await self.actions.ask(name, question or "", visitor_of(request))
+        self.actions.begin_turn(visitor_of(request))
+        if not view.pieces:
+            return [*_view(view), history, gr.skip(), gr.skip()]
+        history = add_to_history(history, view)
+        past = [(f"{old.question}  ·  {old.label}", str(number)) for number, old in enumerate(history)]
+        return [*_view(view), history, gr.update(visible=True), gr.update(choices=past, value=None)]
 
     async def _run(self, name: str, sql: str, request: gr.Request) -> AsyncIterator[list[Any]]:
-        """Rows of before go at once, and with them how they were sorted; alternatives make room.
+        """Remove the former rows at once, then show the new ones, unless another answer has begun meanwhile.
 
-        Rows that come when something else is answered are not shown: Gradio cancels a run when the other answer is
-        shown and not before, and they might come between.
+        Gradio cancels a run only when the other answer is shown.
         """
         visitor = visitor_of(request)
-        turn = self.counter.turn_of(visitor)
-        yield [*_rows(Ran()), gr.update(open=False)]
-        ran = await self.counter.run(name, sql or "", visitor)
-        if self.counter.turn_of(visitor) == turn:
-            yield [*_rows(ran), gr.skip()]
+        turn = self.actions.turn_of(visitor)
+        yield [*_rows(RowsView()), gr.update(open=False)]
+        rows = await self.actions.run(name, sql or "", visitor)
+        if self.actions.turn_of(visitor) == turn:
+            yield [*_rows(rows), gr.skip()]
 
-    def _pick(self, sql: str, shares: dict[str, str], request: gr.Request) -> list[Any]:
-        self.counter.begin_turn(visitor_of(request))
-        return [laid_out(sql), share_line(shares.get(sql, "")), *_rows(Ran())]
+    def _pick(self, sql: str, percentages: dict[str, str], request: gr.Request) -> list[Any]:
+        self.actions.begin_turn(visitor_of(request))
+        return [break_lines(sql), view_percentage(percentages.get(sql, "")), *_rows(RowsView())]
 
-    def _recall(self, place: str, history: list[Shown], request: gr.Request) -> list[Any]:
-        """An answer of before; it can be recalled again, so nothing stays chosen."""
-        shown = history[int(place)]
-        self.counter.begin_turn(visitor_of(request))
-        if self.counter.is_there(shown.database, visitor_of(request)):
-            return [shown.question, shown.database, *_asked(shown), None]
-        gone = notice("error", f"{shown.label} is no longer here: upload the file again to ask it.")
-        return [shown.question, gr.skip(), *_asked(Shown("", "", notice=gone)), None]
+    def _recall(self, number: str, history: list[AnswerView], request: gr.Request) -> list[Any]:
+        """Show an answer of the history; nothing stays chosen, so it can be recalled again."""
+        view = history[int(number)]
+        self.actions.begin_turn(visitor_of(request))
+        if self.actions.is_there(view.database, visitor_of(request)):
+            return [view.question, view.database, *_view(view), None]
+        gone = notice("error", f"{view.label} is no longer here: upload the file again to ask it.")
+        return [view.question, gr.skip(), *_view(AnswerView("", "", notice=gone)), None]
 
 
 def _choices(catalogue: Catalogue) -> list[tuple[str, str]]:
@@ -289,28 +289,28 @@ def _choices(catalogue: Catalogue) -> list[tuple[str, str]]:
     ]
 
 
-def _asked(shown: Shown) -> Sequence[Any]:
-    """The notice, the answer and the empty place for rows."""
-    has_query = bool(shown.sql)
+def _view(view: AnswerView) -> Sequence[Any]:
+    """The notice, the answer and an empty place for rows."""
+    queries = [query for _, query in view.alternatives] if view.sql else []
     return [
-        shown.notice,
-        gr.update(visible=bool(shown.pieces)),
-        list(shown.pieces),
-        shown.links,
-        gr.update(value=shown.sql, visible=True),
-        shown.share,
-        dict(shown.shares),
-        gr.update(visible=len(shown.choices) > 1, open=shown.opens_choices),
-        gr.update(choices=list(shown.choices), value=shown.choices[0][1] if has_query and shown.choices else None),
-        *_rows(Ran()),
+        view.notice,
+        gr.update(visible=bool(view.pieces)),
+        list(view.pieces),
+        view.links,
+        gr.update(value=view.sql, visible=True),
+        view_percentage(view.percentages.get(queries[0], "") if queries else ""),
+        dict(view.percentages),
+        gr.update(visible=len(view.alternatives) > 1, open=view.opens_alternatives),
+        gr.update(choices=list(view.alternatives), value=queries[0] if queries else None),
+        *_rows(RowsView()),
     ]
 
 
-def _rows(ran: Ran) -> list[Any]:
-    has_rows = bool(ran.columns)
-    value = {"headers": list(ran.columns), "data": [list(row) for row in ran.rows]} if has_rows else None
+def _rows(view: RowsView) -> list[Any]:
+    has_rows = bool(view.columns)
+    value = {"headers": list(view.columns), "data": [list(row) for row in view.rows]} if has_rows else None
     return [
-        ran.notice,
-        gr.update(value=value, visible=has_rows, datatype=list(ran.kinds) or "str"),
-        ran.chart,
+        view.notice,
+        gr.update(value=value, visible=has_rows, datatype=list(view.kinds) or "str"),
+        view.chart,
     ]

@@ -1,7 +1,7 @@
-"""What all pictures of the page share: escaped text, round numbers, and one drawing for each width of screen.
+"""What all pictures of the page share: escaped text, round numbers, and a drawing for each width of screen.
 
-Pictures are SVG and HTML of our own making. Colours are those of `style.css`, so that dark mode has its own; whatever
-comes out of a database is escaped.
+Pictures are SVG and HTML of our own. Colours are those of `style.css`, so that dark mode has its own. Text of a
+database is escaped.
 """
 
 import html
@@ -11,28 +11,28 @@ from collections.abc import Callable
 WIDE, NARROW = "wide", "narrow"
 
 
-def escaped(text: str) -> str:
-    """Text for HTML and SVG; control characters, which XML does not know, as blanks."""
+def escape(text: str) -> str:
+    """Text for HTML and SVG, with blanks for control characters, which XML forbids."""
     return html.escape("".join(character if character.isprintable() else " " for character in text))
 
 
 def notice(kind: str, text: str, title: str = "") -> str:
-    """A sentence in a box, "warn" or "error"; a screen reader reads errors out at once."""
+    """A sentence in a box, "warn" or "error"; screen readers announce errors at once."""
     role = "alert" if kind == "error" else "status"
-    head = f"<strong>{escaped(title)}</strong> " if title else ""
-    return f'<div class="notice {kind}" role="{role}">{head}{escaped(text)}</div>'
+    head = f"<strong>{escape(title)}</strong> " if title else ""
+    return f'<div class="notice {kind}" role="{role}">{head}{escape(text)}</div>'
 
 
-def clipped(text: str, most: int) -> str:
-    """At most so many characters.
+def clip(text: str, most: int) -> str:
+    """The text, cut to at most so many characters.
 
-    >>> clipped("community_garden", 10)
+    >>> clip("community_garden", 10)
     'community…'
     """
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
-def for_both_widths(draw: Callable[[str], str]) -> str:
+def draw_both_widths(draw: Callable[[str], str]) -> str:
     """A picture for a screen and one for a phone; the style sheet shows one of them."""
     return "".join(f'<div class="picture {width}">{draw(width)}</div>' for width in (WIDE, NARROW))
 

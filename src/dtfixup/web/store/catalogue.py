@@ -45,9 +45,17 @@ class Entry:
     is_sample: bool = False
 
     @property
-    def places(self) -> dict[str, str]:
-        """What messages must not show, and what they show instead."""
-        return places_of(self.database, self.label)
+    def dialect(self) -> str:
+        """The dialect's name in lower case."""
+        return self.database.dialect.name.lower()
+
+    @property
+    def masks(self) -> dict[str, str]:
+        """Paths and URLs that messages must not show, with the label to show instead."""
+        path = self.database.location.path
+        if path is None:
+            return {self.database.shown: self.label}
+        return {str(form): self.label for form in (path, path.absolute(), path.resolve())}
 
 
 @dataclass(frozen=True)
@@ -65,14 +73,6 @@ class Catalogue:
         return entry
 
 
-def places_of(database: OpenedDatabase, label: str) -> dict[str, str]:
-    """How a database's place is written in messages, with the label that stands for it."""
-    path = database.location.path
-    if path is None:
-        return {database.shown: label}
-    return {str(form): label for form in (path, path.absolute(), path.resolve())}
-
-
 def open_catalogue(
     databases: Sequence[str | Path] = (), file: Path | None = None, *, samples: bool = True
 ) -> Catalogue:
@@ -85,7 +85,7 @@ def open_catalogue(
     """
     entries: dict[str, Entry] = {}
     for database in databases:
-        entry = _given(database, entries)
+        entry = _entry_of(database, entries)
         entries[entry.name] = entry
     for entry in [] if file is None else _read(file):
         if entry.name in entries:
@@ -98,7 +98,7 @@ def open_catalogue(
     return Catalogue(entries)
 
 
-def _given(database: str | Path, taken: Mapping[str, Entry]) -> Entry:
+def _entry_of(database: str | Path, taken: Mapping[str, Entry]) -> Entry:
     """The entry of a database given by its location."""
     text = str(database)
     if is_sample(text):
@@ -155,10 +155,10 @@ def _entry(name: str, described: Any, file: Path) -> Entry:
             raise ConfigError(f"{where}: unknown key {key!r}; expected {', '.join(_KEYS)}")
         if not isinstance(value, str):
             raise ConfigError(f"{where}: {key}: expected text, got {value!r}")
-    names = fields.get("names")
+    names, url = fields.get("names"), _fill_in(fields["url"], where)
     try:
         database = OpenedDatabase(
-            _location(_filled(fields["url"], where), file.parent),
+            url if "://" in url else file.parent / url,
             names=None if names is None else read_names(file.parent / names),
             namespace=fields.get("namespace"),
         )
@@ -167,11 +167,7 @@ def _entry(name: str, described: Any, file: Path) -> Entry:
     return Entry(name, name, database)
 
 
-def _location(url: str, folder: Path) -> str | Path:
-    return url if "://" in url else folder / url
-
-
-def _filled(url: str, where: str) -> str:
+def _fill_in(url: str, where: str) -> str:
     """The URL with environment variables inserted, percent-encoded in user and password."""
 
     def value(match: re.Match[str]) -> str:

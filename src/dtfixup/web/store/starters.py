@@ -1,7 +1,7 @@
 """Questions to begin with, for each bundled database.
 
-They are none of the questions that come with the databases, by which the model is measured, and the shipped model
-answers each of them rightly and surely (`tests/web/test_starters.py`).
+None of them is among the databases' own questions, which measure the model. The shipped model is sure of its answer to
+each of them (`tests/web/store/test_starters.py`).
 """
 
 from collections.abc import Mapping

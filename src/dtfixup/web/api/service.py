@@ -1,8 +1,8 @@
-"""Where questions are answered and queries run, a few at a time.
+"""Answers questions and runs queries, a few at a time.
 
-In: requests of the page and of the API alike. Out: answers and rows, or a `ServeError` that says that too many wait,
-that the time is up, or that the server closes. A question that is late cannot be stopped, and keeps its worker until it
-ends; a query is stopped, whatever it does.
+In: requests of the page and of the API alike. Out: answers and rows, or a `ServeError`: the queue is full, the time is
+up, or the server is closing. A late question cannot be stopped, and keeps its worker until it ends; a query is stopped
+whatever it does.
 """
 
 import asyncio
@@ -23,30 +23,30 @@ from dtfixup.web.settings import ServerSettings
 Result = TypeVar("Result")
 
 _START_SECONDS = 10.0
-"""How much longer than its own deadline the run of a query may take: its process has to start, and be ended."""
+"""Time that a query's process may take to start and end, beside the query's own deadline."""
 
 
-class Line:
-    """Threads that do one kind of work, and a queue of bounded length before them."""
+class WorkerPool:
+    """Threads for one kind of work, with a queue of bounded length."""
 
     def __init__(self, workers: int, waiting: int, name: str) -> None:
         self.most = workers + waiting
         self.taken = 0
-        """Requests at work or waiting, those included whose visitor has been told that they are late."""
+        """Requests at work or waiting, late ones included."""
         self._lock = threading.Lock()
         # Threads of one question that wait for each other by spinning would take the time of the other questions.
         self._pool = ThreadPoolExecutor(workers, name, initializer=torch.set_num_threads, initargs=(1,))
 
     async def do(self, work: Callable[[], Result], deadline: float) -> Result:
-        """The work's result, or a `ServeError` where it cannot be had in time."""
+        """The work's result, or a `ServeError` if the queue is full or the deadline passes."""
         with self._lock:
             if self.taken >= self.most:
-                raise BusyError(f"{self.taken} requests are being answered or wait already")
+                raise BusyError(f"the request queue is full: {self.taken} requests are being answered or waiting")
             self.taken += 1
         job: Future[Result] = self._pool.submit(work)
         job.add_done_callback(self._leave)
         outcome = asyncio.wrap_future(job)
-        outcome.add_done_callback(_look_at)
+        outcome.add_done_callback(_retrieve_error)
         try:
             await asyncio.wait({outcome}, timeout=deadline)
             if not outcome.done():
@@ -63,19 +63,19 @@ class Line:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _look_at(outcome: "asyncio.Future[Result]") -> None:
-    """Take note of an error that nobody waits for any more; asyncio would log it."""
+def _retrieve_error(outcome: "asyncio.Future[Result]") -> None:
+    """Read an error that nobody waits for any more, or asyncio would log it."""
     if not outcome.cancelled():
         outcome.exception()
 
 
-class Desk:
-    """One model, loaded once, for all visitors."""
+class AnswerService:
+    """One model for all visitors, with workers for questions and others for queries."""
 
     def __init__(self, parser: TextToSql, settings: ServerSettings) -> None:
         self.parser, self.settings = parser, settings
-        self.asks = Line(settings.workers, settings.waiting, "ask")
-        self.runs = Line(settings.workers, settings.waiting, "run")
+        self.asks = WorkerPool(settings.workers, settings.waiting, "ask")
+        self.runs = WorkerPool(settings.workers, settings.waiting, "run")
         self.is_closing = False
 
     @property
@@ -89,7 +89,7 @@ class Desk:
         )
 
     async def read(self, database: OpenedDatabase) -> Reading:
-        """What is known of a database."""
+        """The schema and content of a database."""
         return await self._at(self.asks, database.read, self.settings.answer_seconds)
 
     async def run(self, database: OpenedDatabase, sql: str, rows: int | None = None) -> Rows:
@@ -106,13 +106,13 @@ class Desk:
         return await self._at(self.runs, work, waits)
 
     async def do(self, work: Callable[[], Result]) -> Result:
-        """Other work that is not for the event loop, such as reading an upload."""
+        """Do other work outside the event loop, such as reading an upload."""
         return await self._at(self.runs, work, self.settings.answer_seconds + _START_SECONDS)
 
-    async def _at(self, line: Line, work: Callable[[], Result], deadline: float) -> Result:
+    async def _at(self, pool: WorkerPool, work: Callable[[], Result], deadline: float) -> Result:
         if self.is_closing:
             raise ClosingError("the server is shutting down")
-        return await line.do(work, deadline)
+        return await pool.do(work, deadline)
 
     def close(self) -> None:
         self.asks.close()

@@ -1,9 +1,9 @@
-"""Looks at every request before the page or the API does.
+"""Access control: checks every request before the page or the API gets it.
 
-In: a request. Out: the request, or a refusal: of a host name that is not ours (a foreign page can point a name of its
-own at this machine), of a foreign origin, of a missing token, of a body that is too large, and of every route that the
-page does not need; Gradio brings some that open files and fetch URLs. Responses get headers that keep the page from
-loading anything from elsewhere.
+In: a request. Out: the request, or a refusal: of a host name that is not ours (a foreign page can point its own name at
+this machine), of a foreign origin, of a missing token, of a body that is too large, and of every route that the page
+does not need; some of Gradio's open files and fetch URLs. Response headers keep the page from loading anything from
+elsewhere.
 """
 
 import hashlib
@@ -35,9 +35,9 @@ _ROUTES = re.compile(
     r"|/gradio_api/(?:info|upload|upload_progress|queue/join|queue/data|startup-events|reset|cancel|app_id|theme\.css"
     r"|heartbeat/[\w-]+)/?"
 )
-"""What the page uses."""
+"""Routes that the page uses."""
 _LARGEST = 2 * MEBIBYTE
-"""Of requests other than uploads: more than the longest statement takes with every character escaped."""
+"""Limit of requests other than uploads; the longest statement fits with every character escaped."""
 _FORM_OVERHEAD = 64 * 1024
 _POLICY = (
     "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval' blob:; style-src 'self' 'unsafe-inline'; "
@@ -55,7 +55,7 @@ _HEADERS = {
 
 
 @dataclass
-class Doorkeeper:
+class AccessControl:
     """An ASGI application around another."""
 
     app: ASGIApp
@@ -65,7 +65,7 @@ class Doorkeeper:
 
     def __post_init__(self) -> None:
         token = self.settings.token
-        # The cookie is not the token: who reads it can use this server until it ends, and no other.
+        # The cookie is not the token: who reads it can use this server until it stops, and no other.
         key = secrets.token_bytes(32)
         self._cookie = None if token is None else hmac.new(key, token.encode(), hashlib.sha256).hexdigest()
 
@@ -76,23 +76,23 @@ class Doorkeeper:
         if scope["type"] != "http":  # there are no web sockets here
             await send({"type": "websocket.close", "code": 1008})
             return
-        response = await self._look(scope, receive)
+        response = await self._check(scope, receive)
         await (response or self.app)(scope, receive, _with_headers(send))
 
-    async def _look(self, scope: Scope, receive: Receive) -> Response | None:
-        """The answer to a request that goes no further."""
+    async def _check(self, scope: Scope, receive: Receive) -> Response | None:
+        """The response to a request that is not passed on; None if it is."""
         headers, path = Headers(scope=scope), scope["path"]
         if (foreign := self._foreign(headers)) is not None:
             return _refused(foreign)
-        if "transfer-encoding" in headers:  # it outdoes any Content-Length beside it
+        if "transfer-encoding" in headers:  # it overrides Content-Length
             return _refused(
                 Refusal(411, "length", "the request does not say how long it is", "Send a Content-Length alone.")
             )
         if path == ENTER:
             return await self._enter(Request(scope, receive))
-        if self.settings.token is not None and path != HEALTH and not self._knows(scope, headers):
+        if self.settings.token is not None and path != HEALTH and not self._has_token(scope, headers):
             return self._ask_for_token(scope, headers)
-        # Routes are told apart by patterns that a line end would get past.
+        # A line end would get past the patterns of routes.
         if not path.isprintable() or not (path.startswith(f"{PREFIX}/") or _ROUTES.fullmatch(path)):
             return _refused(Refusal(404, "not_found", f"there is nothing at {path[:80]}", "Begin at /."))
         if (too_large := self._too_large(scope, headers)) is not None:
@@ -100,14 +100,14 @@ class Doorkeeper:
         return None
 
     def _foreign(self, headers: Headers) -> Refusal | None:
-        """Whether a page of another site, or a name of another's choice, is behind the request."""
+        """A refusal if a page of another site, or a name that is not ours, is behind the request."""
         host = headers.get("host", "")
         if not self._is_ours(host):
             return Refusal(
                 403,
                 "foreign_host",
                 f"this server does not answer to the name {host[:80]!r}",
-                "Open it by the address it printed, or start it with --names and the name.",
+                "Open it by the address it printed, or start it with --host-names and the name.",
             )
         origin = headers.get("origin")
         is_foreign = origin is not None and not _is_own(origin, host)
@@ -119,7 +119,10 @@ class Doorkeeper:
         return None
 
     def _is_ours(self, host: str) -> bool:
-        """An address cannot be made to point elsewhere; of names, those we know. Loopback answers to loopback alone."""
+        """Whether a Host header is ours: a known name, or an address, which for a loopback server is loopback.
+
+        An address, unlike a name, cannot be made to point elsewhere.
+        """
         name = _host_name(host)
         if name is None:
             return False
@@ -131,7 +134,7 @@ class Doorkeeper:
             return self.settings.is_open and name == self.settings.host.lower()
         return self.settings.is_open or address.is_loopback
 
-    def _knows(self, scope: Scope, headers: Headers) -> bool:
+    def _has_token(self, scope: Scope, headers: Headers) -> bool:
         token, cookie = self.settings.token or "", self._cookie or ""
         scheme, _, given = headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer" and _same(given.strip(), token):
@@ -169,20 +172,22 @@ class Doorkeeper:
     def _welcome(self, scope: Scope) -> Response:
         response = RedirectResponse("/", 303)
         is_secure = scope.get("scheme") == "https"
-        # Not strict: an address that is opened from a mail or a chat would lead to the form for ever.
+        # Not strict: else a link in a mail or a chat would always lead to the form.
         response.set_cookie(_COOKIE, self._cookie or "", httponly=True, samesite="lax", secure=is_secure)
         return response
 
     def _too_large(self, scope: Scope, headers: Headers) -> Refusal | None:
-        """Bodies say their length beforehand, and uvicorn holds them to it."""
+        """A refusal if the body is too large; it states its length, which uvicorn enforces."""
         path = scope["path"]
         length = headers.get("content-length", "0")
         most = self.settings.upload_bytes + _FORM_OVERHEAD if path.rstrip("/") == UPLOAD else _LARGEST
         if not length.isdecimal() or int(length) > most:
-            told = f"{most / MEBIBYTE:.3g} MiB"
-            return Refusal(413, "too_large", f"the request is larger than the {told} that are taken", "Send less.")
+            limit = f"{most / MEBIBYTE:.3g} MiB"
+            return Refusal(413, "too_large", f"the request is larger than {limit}", "Send less.")
         if path.rstrip("/") == UPLOAD and not self.has_room():
-            return Refusal(503, "full", "as many uploads are held as may be", "Try again later.", {"Retry-After": "60"})
+            return Refusal(
+                503, "full", "the server holds as many uploads as it may", "Try again later.", {"Retry-After": "60"}
+            )
         return None
 
 
@@ -193,10 +198,10 @@ def own_names(settings: ServerSettings) -> list[str]:
 
 
 def _host_name(host: str) -> str | None:
-    """The name of a Host header, without its port; None where it is none."""
+    """The name of a Host header without its port; None if the header is malformed."""
     try:
         parts = urlsplit(f"//{host}")
-        _ = parts.port  # raises where it is no number
+        _ = parts.port  # raises unless it is a number
     except ValueError:
         return None
     name = (parts.hostname or "").rstrip(".")

@@ -9,7 +9,7 @@ from fastapi.testclient import TestClient
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dtfixup.web.api.doorkeeper import Doorkeeper, own_names
+from dtfixup.web.api.access import AccessControl, own_names
 from dtfixup.web.settings import MEBIBYTE, ServerSettings
 
 TOKEN = "a-token-of-enough-length"
@@ -24,7 +24,7 @@ async def inner(scope: Any, receive: Any, send: Any) -> None:
 def door(
     settings: ServerSettings | None = None, *, has_room: bool = True, base: str = "http://127.0.0.1:7860"
 ) -> TestClient:
-    guarded = Doorkeeper(inner, settings or ServerSettings(), lambda: has_room)
+    guarded = AccessControl(inner, settings or ServerSettings(), lambda: has_room)
     return TestClient(guarded, base_url=base, follow_redirects=False)
 
 
@@ -46,7 +46,7 @@ def test_other_names_are_refused(host: str) -> None:
 
 @given(st.from_regex(r"[a-z0-9-]{1,20}(\.[a-z]{2,6}){1,3}(:\d{1,5})?", fullmatch=True))
 def test_no_name_of_a_stranger_is_ours(host: str) -> None:
-    keeper = Doorkeeper(inner, ServerSettings(host="0.0.0.0", host_names=("db.example.org",)), lambda: True)
+    keeper = AccessControl(inner, ServerSettings(host="0.0.0.0", host_names=("db.example.org",)), lambda: True)
     assert keeper._is_ours(host) == (host.partition(":")[0] == "db.example.org")
 
 
@@ -186,5 +186,5 @@ def test_there_are_no_web_sockets() -> None:
     async def receive() -> dict[str, Any]:
         return {"type": "websocket.connect"}
 
-    asyncio.run(Doorkeeper(inner, ServerSettings(), lambda: True)({"type": "websocket", "path": "/"}, receive, send))
+    asyncio.run(AccessControl(inner, ServerSettings(), lambda: True)({"type": "websocket", "path": "/"}, receive, send))
     assert sent == [{"type": "websocket.close", "code": 1008}]

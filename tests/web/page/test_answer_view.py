@@ -9,7 +9,7 @@ from dtfixup.sql.ask.answers import Answer
 from dtfixup.sql.ask.opened import OpenedDatabase
 from dtfixup.sql.ask.view import percent
 from dtfixup.sql.linking.view import Mark, printable
-from dtfixup.web.page.answer_marks import choices, laid_out, notes, pieces, shares
+from dtfixup.web.page.answer_view import break_lines, highlight, list_alternatives, list_links, percentages
 from tests.sql.asked import tiny_parser
 from tests.web.shops import make_shop
 
@@ -25,10 +25,10 @@ def ask(question: str, opened: OpenedDatabase) -> Answer:
 
 def test_words_are_marked_by_what_they_say(opened: OpenedDatabase) -> None:
     answer = ask("What is the age of pets in Vienna?", opened)
-    marked = {text: mark for text, mark in pieces(answer) if mark is not None}
+    marked = {text: mark for text, mark in highlight(answer) if mark is not None}
     assert marked == {"age": Mark.COLUMN, "pets": Mark.TABLE, "Vienna": Mark.VALUE}
-    told = {words: target for words, target, _ in notes(answer)}
-    assert told == {"age": "pets.age", "pets": "pets", "Vienna": "owners.city = Vienna"}
+    shown = {words: target for words, target, _ in list_links(answer)}
+    assert shown == {"age": "pets.age", "pets": "pets", "Vienna": "owners.city = Vienna"}
 
 
 @pytest.mark.parametrize(
@@ -37,19 +37,19 @@ def test_words_are_marked_by_what_they_say(opened: OpenedDatabase) -> None:
 )
 def test_the_pieces_are_the_question(question: str, opened: OpenedDatabase) -> None:
     answer = ask(question, opened)
-    assert "".join(text for text, _ in pieces(answer)) == printable(answer.question)
-    assert all(text for text, _ in pieces(answer))
+    assert "".join(text for text, _ in highlight(answer)) == printable(answer.question)
+    assert all(text for text, _ in highlight(answer))
 
 
-def test_alternatives_are_told_with_their_shares(opened: OpenedDatabase) -> None:
+def test_alternatives_are_shown_with_their_shares(opened: OpenedDatabase) -> None:
     answer = tiny_parser().ask("How many pets are there?", opened, 3)
-    told = choices(answer, 0.5)
-    assert [sql for _, sql in told] == [each.sql for each in answer.alternatives]
-    assert told[0][0].startswith(f"{percent(answer.alternatives[0].probability, 0.5)}  SELECT")
+    shown = list_alternatives(answer, 0.5)
+    assert [sql for _, sql in shown] == [each.sql for each in answer.alternatives]
+    assert shown[0][0].startswith(f"{percent(answer.alternatives[0].probability, 0.5)}  SELECT")
     unlikely = replace(answer, alternatives=(replace(answer.alternatives[0], probability=0.004),))
-    assert choices(unlikely, 0.5)[0][0].startswith("< 1 %  SELECT")
-    assert shares(unlikely, 0.5) == {answer.alternatives[0].sql: "< 1 %"}
-    assert choices(replace(answer, alternatives=()), 0.5) == []
+    assert list_alternatives(unlikely, 0.5)[0][0].startswith("< 1 %  SELECT")
+    assert percentages(unlikely, 0.5) == {answer.alternatives[0].sql: "< 1 %"}
+    assert list_alternatives(replace(answer, alternatives=()), 0.5) == []
 
 
 @given(
@@ -58,13 +58,13 @@ def test_alternatives_are_told_with_their_shares(opened: OpenedDatabase) -> None
 def test_a_query_over_several_lines_is_the_same_query(parts: list[str]) -> None:
     sql = "".join(parts)
     outside = re.compile(r"""('[^']*'|"[^"]*")|\s+""")
-    plain = [outside.sub(lambda match: match[1] or " ", text) for text in (sql, laid_out(sql))]
+    plain = [outside.sub(lambda match: match[1] or " ", text) for text in (sql, break_lines(sql))]
     assert plain[0] == plain[1]
 
 
 def test_clauses_have_lines_of_their_own() -> None:
     sql = "SELECT count(*) FROM pets AS T1 JOIN owners AS T2 ON T1.owner = T2.id WHERE T2.city = 'FROM Linz' LIMIT 1"
-    assert laid_out(sql).split("\n") == [
+    assert break_lines(sql).split("\n") == [
         "SELECT count(*)",
         "FROM pets AS T1",
         "JOIN owners AS T2 ON T1.owner = T2.id",

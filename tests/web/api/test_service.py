@@ -8,7 +8,7 @@ import torch
 
 from dtfixup.errors import BusyError, ClosingError, DataError, LateError
 from dtfixup.sql.ask.opened import OpenedDatabase
-from dtfixup.web.api.desk import Desk, Line
+from dtfixup.web.api.service import AnswerService, WorkerPool
 from dtfixup.web.settings import ServerSettings
 from tests.sql.asked import tiny_parser
 from tests.web.shops import QUESTION
@@ -21,7 +21,7 @@ def held(gate: threading.Event) -> Callable[[], bool]:
 
 def test_as_many_wait_as_may() -> None:
     async def visit() -> None:
-        line, gate = Line(1, 1, "test"), threading.Event()
+        line, gate = WorkerPool(1, 1, "test"), threading.Event()
         begun = [asyncio.create_task(line.do(held(gate), 10.0)) for _ in range(2)]
         await asyncio.sleep(0)
         with pytest.raises(BusyError, match="2 requests"):
@@ -37,7 +37,7 @@ def test_as_many_wait_as_may() -> None:
 
 def test_who_is_late_is_told_and_keeps_the_worker() -> None:
     async def visit() -> None:
-        line, gate = Line(1, 1, "test"), threading.Event()
+        line, gate = WorkerPool(1, 1, "test"), threading.Event()
         with pytest.raises(LateError, match=r"within 0\.05 s"):
             await line.do(held(gate), 0.05)
         assert line.taken == 1
@@ -55,7 +55,7 @@ def test_who_is_late_is_told_and_keeps_the_worker() -> None:
 
 def test_late_questions_run_no_more_than_workers_may(shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def visit() -> None:
-        desk = Desk(tiny_parser(), ServerSettings(workers=2, waiting=0, answer_seconds=0.05))
+        service = AnswerService(tiny_parser(), ServerSettings(workers=2, waiting=0, answer_seconds=0.05))
         gate, database = threading.Event(), OpenedDatabase(shop)
         running: list[int] = []
 
@@ -64,28 +64,28 @@ def test_late_questions_run_no_more_than_workers_may(shop: Path, monkeypatch: py
             gate.wait(20.0)
             return "answered"
 
-        monkeypatch.setattr(desk.parser, "ask", ask)
+        monkeypatch.setattr(service.parser, "ask", ask)
         for _ in range(2):
             with pytest.raises(LateError):
-                await desk.ask(database, QUESTION)
+                await service.ask(database, QUESTION)
         for _ in range(5):
             with pytest.raises(BusyError):
-                await desk.ask(database, QUESTION)
+                await service.ask(database, QUESTION)
         assert len(running) == 2
-        assert not desk.is_idle
-        assert await desk.do(lambda: 3) == 3  # queries have workers of their own
+        assert not service.is_idle
+        assert await service.do(lambda: 3) == 3  # queries have workers of their own
         gate.set()
-        await _until(lambda: desk.is_idle)
-        monkeypatch.setattr(desk, "settings", ServerSettings())
-        assert await desk.ask(database, QUESTION) == "answered"
-        desk.close()
+        await _until(lambda: service.is_idle)
+        monkeypatch.setattr(service, "settings", ServerSettings())
+        assert await service.ask(database, QUESTION) == "answered"
+        service.close()
 
     asyncio.run(visit())
 
 
 def test_a_visitor_who_leaves_gives_up_the_place() -> None:
     async def visit() -> None:
-        line, gate = Line(1, 5, "test"), threading.Event()
+        line, gate = WorkerPool(1, 5, "test"), threading.Event()
         first = asyncio.create_task(line.do(held(gate), 10.0))
         second = asyncio.create_task(line.do(held(gate), 10.0))
         await asyncio.sleep(0.05)
@@ -101,7 +101,7 @@ def test_a_visitor_who_leaves_gives_up_the_place() -> None:
 
 def test_errors_come_through_and_threads_are_single() -> None:
     async def visit() -> None:
-        line = Line(2, 5, "test")
+        line = WorkerPool(2, 5, "test")
 
         def fail() -> None:
             raise DataError("the question is empty")
@@ -121,17 +121,17 @@ def test_errors_come_through_and_threads_are_single() -> None:
 
 def test_a_closing_desk_takes_nothing_new() -> None:
     async def visit() -> None:
-        desk, gate = Desk(tiny_parser(), ServerSettings()), threading.Event()
-        begun = asyncio.create_task(desk.do(held(gate)))
+        service, gate = AnswerService(tiny_parser(), ServerSettings()), threading.Event()
+        begun = asyncio.create_task(service.do(held(gate)))
         await asyncio.sleep(0.05)
-        desk.is_closing = True
+        service.is_closing = True
         with pytest.raises(ClosingError):
-            await desk.do(held(gate))
-        assert not desk.is_idle
+            await service.do(held(gate))
+        assert not service.is_idle
         gate.set()
         assert await begun
-        await _until(lambda: desk.is_idle)
-        desk.close()
+        await _until(lambda: service.is_idle)
+        service.close()
 
     asyncio.run(visit())
 
