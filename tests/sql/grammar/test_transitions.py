@@ -107,16 +107,16 @@ def test_a_walk_says_what_is_open() -> None:
 @pytest.mark.parametrize(
     ("prefix", "action", "message"),
     [
-        ([], _rule("One"), r"One cannot stand in statement\[any\]"),
-        ([], ApplyRule(REDUCE), r"Reduce cannot stand in statement\[any\]"),
-        ([], SelectColumn(1), r"SelectColumn\(column=1\) cannot stand in statement\[any\]"),
-        ([_rule("Plain"), _rule("One"), _rule("Count")], _rule("Count"), r"Count cannot stand in column\[any\]"),
+        ([], _rule("One"), r"One is not legal in statement\[any\]"),
+        ([], ApplyRule(REDUCE), r"Reduce is not legal in statement\[any\]"),
+        ([], SelectColumn(1), r"SelectColumn\(column=1\) is not legal in statement\[any\]"),
+        ([_rule("Plain"), _rule("One"), _rule("Count")], _rule("Count"), r"Count is not legal in column\[any\]"),
         ([_rule("Plain"), _rule("One"), _rule("Count")], SelectValue(Literal("1", ValueKind.NUMBER)),
-         r"cannot stand in column\[any\]"),
+         r"is not legal in column\[any\]"),
         ([_rule("Plain"), _rule("One"), _rule("Count"), SelectColumn(10), ApplyRule(REDUCE), _rule("First")],
-         SelectValue(Literal("x", ValueKind.TEXT)), r"cannot stand in value\[count\]"),
+         SelectValue(Literal("x", ValueKind.TEXT)), r"is not legal in value\[count\]"),
         ([_rule("Plain"), _rule("One"), _rule("Count"), SelectColumn(10), ApplyRule(REDUCE), _rule("First")],
-         SelectValue(Literal("1.5", ValueKind.NUMBER)), r"cannot stand in value\[count\]"),
+         SelectValue(Literal("1.5", ValueKind.NUMBER)), r"is not legal in value\[count\]"),
     ],
 )  # fmt: skip
 def test_an_action_that_does_not_fit_is_refused(prefix: list[Action], action: Action, message: str) -> None:
@@ -136,9 +136,9 @@ def test_a_tree_that_is_not_of_the_grammar_is_refused() -> None:
         steps_of(Node("Plain", (Node("Rank", ()), None, None, None)))
     with pytest.raises(SqlError, match="Plain has 3 children; the grammar gives it 4"):
         steps_of(Node("Plain", (one, None, None)))
-    with pytest.raises(SqlError, match=r"Sum cannot stand in expression\[row\]"):
+    with pytest.raises(SqlError, match=r"Sum is not legal in expression\[row\]"):
         steps_of(Node("Plain", (one, Node("IsNull", (Node("Sum", (12,)),)), None, None)))
-    with pytest.raises(SqlError, match=r"Reduce cannot stand in select\[any\]"):
+    with pytest.raises(SqlError, match=r"Reduce is not legal in select\[any\]"):
         steps_of(Node("Plain", (None, None, None, None)))
 
 
