@@ -14,7 +14,7 @@ from dtfixup.cli.session import ExitCode
 from dtfixup.errors import DeadlineError
 from dtfixup.sql.ask.answers import Verdict
 from dtfixup.sql.execution import run as running
-from dtfixup.sql.execution.guard import Rows
+from dtfixup.sql.execution.guarded import Rows
 from tests.cli.conftest import Converse
 from tests.sql.asked import tiny_parser
 

@@ -19,7 +19,7 @@ from dtfixup.errors import ConfigError, DtFixupError, GuardError
 if TYPE_CHECKING:
     from dtfixup.sql.ask.opened import OpenedDatabase
     from dtfixup.sql.ask.parser import Answer, TextToSql
-    from dtfixup.sql.execution.guard import Rows
+    from dtfixup.sql.execution.guarded import Rows
 
 _PROMPT = "question> "
 _HELP = (

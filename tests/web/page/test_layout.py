@@ -11,7 +11,7 @@ import gradio as gr
 import pytest
 from fastapi.testclient import TestClient
 
-from dtfixup.sql.execution.guard import Rows
+from dtfixup.sql.execution.guarded import Rows
 from dtfixup.web.page.ask import MOST_HISTORY, Counter, Shown, _ran, remembered
 from dtfixup.web.page.layout import _AskTab, style
 from dtfixup.web.server import Site

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from dtfixup.sql.database.reflection import reflect
 from dtfixup.sql.database.schema import Column, ColumnType, ForeignKey, Schema, Table
-from dtfixup.sql.execution.guard import Rows
+from dtfixup.sql.execution.guarded import Rows
 from dtfixup.web.page.charts import draw_chart, suggest_chart
 from dtfixup.web.page.diagram import draw_schema, neighbours_first
 from dtfixup.web.page.pictures import clipped, escaped, ticks
