@@ -184,7 +184,7 @@ CASES = [
 def test_what_is_written(sql: str, postgresql: str | None, mariadb: str | None) -> None:
     for dialect, expected in ((Dialect.POSTGRESQL, postgresql), (Dialect.MARIADB, mariadb)):
         if expected is None:
-            with pytest.raises(SqlError, match="is no column of 'zoo'"):
+            with pytest.raises(SqlError, match="is not a column of 'zoo'"):
                 translated(sql, dialect)
         else:
             assert translated(sql, dialect) == expected
@@ -197,7 +197,7 @@ def test_sqlite_keeps_what_was_written() -> None:
 
 
 def test_what_cannot_be_read_is_an_error() -> None:
-    with pytest.raises(SqlError, match="'dogs' is no table of 'zoo'"):
+    with pytest.raises(SqlError, match="'dogs' is not a table of 'zoo'"):
         translated("SELECT name FROM dogs", Dialect.POSTGRESQL)
     with pytest.raises(RefusedError, match="nested more than 40 levels"):
         translated(f"SELECT {'(' * 50}name{')' * 50} FROM pets", Dialect.POSTGRESQL)
