@@ -158,11 +158,9 @@ class SelectTranslator:
                 ]
             ),
         )
+        items = [exp.alias_(column, name, quoted=True) for column, name in zip(columns.values(), names, strict=True)]
         inner = exp.Select(
-            expressions=[
-                *(exp.alias_(column, name, quoted=True) for column, name in zip(columns.values(), names, strict=True)),
-                exp.alias_(window, place),
-            ],
+            expressions=[*items, exp.alias_(window, place)],
             from_=select.args["from_"],
             joins=select.args.get("joins"),
             where=select.args.get("where"),
@@ -192,35 +190,31 @@ class SelectTranslator:
 
     def _sort_distinct(self, select: exp.Select) -> None:
         """Sort distinct rows by columns that are not selected: the first of the equal rows counts."""
-        selected = {item.sql() for item in select.expressions}
+        texts = {item.sql() for item in select.expressions}
         keys = _members(select, "order")
         has_star = any(isinstance(item, exp.Star) for item in select.expressions)
-        if has_star or all(key.this.sql() in selected for key in keys):
+        if has_star or all(key.this.sql() in texts for key in keys):
             return
         old_names = _output_names(select)
         names = _unlike(old_names, set())
-        key_names = _unlike([f"key_{place}" for place in range(1, len(keys) + 1)], self._names_in_sight(select, names))
+        key_names = _unlike(
+            [f"key_{number}" for number in range(1, len(keys) + 1)], self._names_in_sight(select, names)
+        )
         inner = select.copy()
         for part in ("distinct", "order", "limit"):
             inner.set(part, None)
-        inner.set(
-            "expressions",
-            [
-                *(
-                    exp.alias_(item.unalias().copy(), name, quoted=True)
-                    for item, name in zip(select.expressions, names, strict=True)
-                ),
-                *(exp.alias_(self.sortable(key.this), name) for key, name in zip(keys, key_names, strict=True)),
-            ],
-        )
+        items = zip(select.expressions, names, strict=True)
+        selected = [exp.alias_(item.unalias().copy(), name, quoted=True) for item, name in items]
+        selected += [exp.alias_(self.sortable(key.this), name) for key, name in zip(keys, key_names, strict=True)]
+        inner.set("expressions", selected)
         columns = [exp.column(exp.to_identifier(name, quoted=True), table=_FOUND) for name in names]
         for key, name in zip(keys, key_names, strict=True):
             first = exp.Max if key.args.get("desc") else exp.Min
             key.set("this", first(this=exp.column(name, table=_FOUND)))
         for part in ("distinct", "joins", "where", "having"):
             select.set(part, None)
-        items = zip(columns, old_names, strict=True)
-        select.set("expressions", [_named(column.copy(), name) for column, name in items])
+        named = [_named(column.copy(), name) for column, name in zip(columns, old_names, strict=True)]
+        select.set("expressions", named)
         select.set("group", exp.Group(expressions=columns))
         select.set("from_", exp.From(this=_derived(inner, _FOUND)))
 
@@ -277,8 +271,8 @@ class SelectTranslator:
     def _match_sides(self, operation: exp.SetOperation) -> None:
         """Use the text of columns whose types differ between the sides, which PostgreSQL refuses."""
         sides = leaves(operation)
-        for place in range(len(sides[0].expressions)):
-            items = [side.expressions[place] for side in sides]
+        for position in range(len(sides[0].expressions)):
+            items = [side.expressions[position] for side in sides]
             if len({self._types.exact_kind(item) for item in items}) > 1:
                 for item in items:
                     item.replace(self._types.as_text(item.unalias()))
@@ -344,17 +338,17 @@ def _is_selected(node: exp.Expr) -> bool:
 def _output_names(select: exp.Select) -> list[str]:
     """The names of what a query selects: an alias or column, a function, or else a number."""
     names = []
-    for place, item in enumerate(select.expressions, 1):
+    for number, item in enumerate(select.expressions, 1):
         if isinstance(item, exp.Alias | exp.Column):
             names.append(item.alias_or_name)
         else:
-            names.append(item.sql_name().lower() if isinstance(item, exp.AggFunc) else f"item_{place}")
+            names.append(item.sql_name().lower() if isinstance(item, exp.AggFunc) else f"item_{number}")
     return names
 
 
 def _number_items(select: exp.Select) -> None:
     items = enumerate(select.expressions, 1)
-    select.set("expressions", [exp.alias_(item.unalias().copy(), f"item_{place}") for place, item in items])
+    select.set("expressions", [exp.alias_(item.unalias().copy(), f"item_{number}") for number, item in items])
 
 
 def _named(column: exp.Column, name: str) -> exp.Expr:

@@ -191,8 +191,8 @@ class Translator:
             text = self._types.as_text(node)
             if self._is_postgresql:
                 number = sqlglot.parse_one(_AS_NUMBER, read=self.dialect.value)
-                for place in list(number.find_all(exp.Placeholder)):
-                    place.replace(text.copy())
+                for placeholder in list(number.find_all(exp.Placeholder)):
+                    placeholder.replace(text.copy())
             else:
                 number = exp.cast(text, "DOUBLE")
             self._types.set_kind(number, ColumnType.NUMBER)

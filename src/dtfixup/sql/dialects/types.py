@@ -81,7 +81,8 @@ class Types:
         match node:
             case exp.Column():
                 column = node.meta.get(_COLUMN)
-                return ColumnType.OTHERS if column is None else self._kind_of(column)
+                kind = ColumnType.OTHERS if column is None else self._schema.columns[column].type
+                return ColumnType.OTHERS if kind is ColumnType.TEXT and column in self._declared else kind
             case exp.Literal():
                 return ColumnType.TEXT if node.is_string else ColumnType.NUMBER
             case exp.Min() | exp.Max() | exp.Paren() | exp.Alias() | exp.Subquery():
@@ -94,10 +95,6 @@ class Types:
                 kinds = {self.kind(node.this), self.kind(node.expression)}
                 return kinds.pop() if len(kinds) == 1 else ColumnType.TEXT
         return ColumnType.NUMBER if isinstance(node, _NUMBERS) else ColumnType.OTHERS
-
-    def _kind_of(self, column: int) -> ColumnType:
-        kind = self._schema.columns[column].type
-        return ColumnType.OTHERS if kind is ColumnType.TEXT and column in self._declared else kind
 
     def exact_kind(self, node: exp.Expr) -> tuple[ColumnType, str | None]:
         """The type of an expression, with the server's name for it if it is none of the usual types."""

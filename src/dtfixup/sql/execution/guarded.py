@@ -22,11 +22,6 @@ from dtfixup.sql.execution.text_filter import MAX_STATEMENT, check_statement
 Value: TypeAlias = bool | int | float | str | bytes | None
 """What can be bound to a placeholder. A date is bound as text, which every database reads."""
 
-CONNECT_SECONDS: Final = 10
-"""How long a server may take to accept a connection."""
-GRACE_SECONDS: Final = 2.0
-"""A server ends a late statement itself; the client stops waiting for that so much later."""
-
 _INT64 = range(-(2**63), 2**63)
 _NUMBER_BYTES = 8
 
@@ -97,6 +92,10 @@ class GuardedConnection(ABC):
     It belongs to the thread that opened it: open one in each thread. After an error it can be used again.
     """
 
+    CONNECT_SECONDS: Final = 10
+    """How long a server may take to accept a connection."""
+    GRACE_SECONDS: Final = 2.0
+    """A server ends a late statement itself; the client waits this much longer before it hangs up."""
     dialect: ClassVar[Dialect]
     role_hint: str | None = None
     """What this connection's user may do that only a restricted role can stop."""

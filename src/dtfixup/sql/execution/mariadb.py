@@ -16,16 +16,7 @@ from pymysql.cursors import SSCursor
 from dtfixup.errors import GuardError, RefusedError, TooMuchDataError
 from dtfixup.sql.database.connections import reason_of
 from dtfixup.sql.database.location import Dialect, Location
-from dtfixup.sql.execution.guarded import (
-    CONNECT_SECONDS,
-    GRACE_SECONDS,
-    Clock,
-    GuardedConnection,
-    Limits,
-    Rows,
-    Value,
-    size_of,
-)
+from dtfixup.sql.execution.guarded import Clock, GuardedConnection, Limits, Rows, Value, size_of
 
 _OPTIONS: Final = frozenset({"unix_socket", "ssl_ca", "ssl_cert", "ssl_key"})
 
@@ -59,9 +50,9 @@ class MariadbGuard(GuardedConnection):
                 local_infile=False,
                 autocommit=True,
                 cursorclass=SSCursor,
-                connect_timeout=int(str(url.query.get("connect_timeout", CONNECT_SECONDS))),
-                read_timeout=self.limits.deadline + GRACE_SECONDS,
-                write_timeout=self.limits.deadline + GRACE_SECONDS,
+                connect_timeout=int(str(url.query.get("connect_timeout", self.CONNECT_SECONDS))),
+                read_timeout=self.limits.deadline + self.GRACE_SECONDS,
+                write_timeout=self.limits.deadline + self.GRACE_SECONDS,
                 **options,
             )
         except (pymysql.Error, OSError, ValueError) as error:

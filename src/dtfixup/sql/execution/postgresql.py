@@ -17,15 +17,7 @@ from psycopg import errors, sql
 from dtfixup.errors import GuardError, RefusedError
 from dtfixup.sql.database.connections import reason_of
 from dtfixup.sql.database.location import Dialect, Location
-from dtfixup.sql.execution.guarded import (
-    CONNECT_SECONDS,
-    GRACE_SECONDS,
-    Clock,
-    GuardedConnection,
-    Limits,
-    Rows,
-    Value,
-)
+from dtfixup.sql.execution.guarded import Clock, GuardedConnection, Limits, Rows, Value
 
 _CURSOR: Final = "dtfixup"
 _SETTINGS: Final = {
@@ -54,7 +46,7 @@ class PostgresqlGuard(GuardedConnection):
         named |= {name: value if isinstance(value, str) else ",".join(value) for name, value in url.query.items()}
         try:
             connection = psycopg.connect(
-                **{"connect_timeout": CONNECT_SECONDS, **named, "client_encoding": "utf8"},
+                **{"connect_timeout": self.CONNECT_SECONDS, **named, "client_encoding": "utf8"},
                 autocommit=True,
                 prepare_threshold=None,
             )
@@ -138,7 +130,7 @@ class PostgresqlGuard(GuardedConnection):
             with suppress(OSError):
                 duplicate.shutdown(socket.SHUT_RDWR)
 
-        timer = threading.Timer(max(0.0, clock.left) + GRACE_SECONDS, give_up)
+        timer = threading.Timer(max(0.0, clock.left) + self.GRACE_SECONDS, give_up)
         timer.daemon = True
         timer.start()
         try:
