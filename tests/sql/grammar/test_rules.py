@@ -108,18 +108,6 @@ def test_a_grammar_that_makes_no_sense_is_refused(text: str, message: str) -> No
         read_grammar(text)
 
 
-def test_every_state_can_be_reached() -> None:
-    grammar = sql_grammar()
-    reached, frontier = {grammar.start}, [grammar.start]
-    while frontier:
-        state = frontier.pop()
-        for rule in grammar.rules_SR[state].nonzero()[0]:
-            new = set(grammar.children(state, int(rule))) - reached
-            reached |= new
-            frontier += new
-    assert reached == set(range(len(grammar.states)))
-
-
 def test_every_rule_can_be_finished() -> None:
     grammar = sql_grammar()
     cost_S, after_SR = grammar.costs(np.ones(len(ColumnKind), bool))
