@@ -98,24 +98,22 @@ def test_a_walk_says_what_is_open() -> None:
 
 
 @pytest.mark.parametrize(
-    ("prefix", "action", "message"),
+    ("before", "action", "message"),
     [
-        ([], _rule("One"), r"One is not legal in statement\[any\]"),
-        ([], ApplyRule(REDUCE), r"Reduce is not legal in statement\[any\]"),
-        ([], SelectColumn(1), r"SelectColumn\(column=1\) is not legal in statement\[any\]"),
-        ([_rule("Plain"), _rule("One"), _rule("Count")], _rule("Count"), r"Count is not legal in column\[any\]"),
-        ([_rule("Plain"), _rule("One"), _rule("Count")], SelectValue(Literal("1", ValueKind.NUMBER)),
-         r"is not legal in column\[any\]"),
-        ([_rule("Plain"), _rule("One"), _rule("Count"), SelectColumn(10), ApplyRule(REDUCE), _rule("First")],
-         SelectValue(Literal("x", ValueKind.TEXT)), r"is not legal in value\[count\]"),
-        ([_rule("Plain"), _rule("One"), _rule("Count"), SelectColumn(10), ApplyRule(REDUCE), _rule("First")],
-         SelectValue(Literal("1.5", ValueKind.NUMBER)), r"is not legal in value\[count\]"),
+        ("", _rule("One"), r"One is not legal in statement\[any\]"),
+        ("", ApplyRule(REDUCE), r"Reduce is not legal in statement\[any\]"),
+        ("", SelectColumn(1), r"SelectColumn\(column=1\) is not legal in statement\[any\]"),
+        ("Plain One Count", _rule("Count"), r"Count is not legal in column\[any\]"),
+        ("Plain One Count", SelectValue(Literal("1", ValueKind.NUMBER)), r"is not legal in column\[any\]"),
+        ("Plain One Count 10 Reduce First", SelectValue(Literal("x", ValueKind.TEXT)), r"in value\[count"),
+        ("Plain One Count 10 Reduce First", SelectValue(Literal("1.5", ValueKind.NUMBER)), r"in value\[count"),
     ],
 )  # fmt: skip
-def test_an_action_that_does_not_fit_is_refused(prefix: list[Action], action: Action, message: str) -> None:
+def test_an_action_that_does_not_fit_is_refused(before: str, action: Action, message: str) -> None:
     walk = Walk()
-    for before in prefix:
-        walk.take(before)
+    prefix: list[Action] = [SelectColumn(int(name)) if name.isdigit() else _rule(name) for name in before.split()]
+    for earlier in prefix:
+        walk.take(earlier)
     pending = walk.pending
     with pytest.raises(SqlError, match=message):
         walk.take(action)
