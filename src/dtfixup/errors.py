@@ -14,7 +14,7 @@ class MissingExtraError(DtFixupError, ImportError):
 
 @contextmanager
 def needs_extra(extra: str, purpose: str) -> Iterator[None]:
-    """Import packages of an optional extra: where one is missing, the error names the install line.
+    """Import packages of an optional extra; if one is missing, the error names the command that installs it.
 
     >>> with needs_extra("plot", "pictures"):
     ...     import no_such_package
@@ -40,7 +40,7 @@ class UnsupportedLayerError(DtFixupError, TypeError):
 
 
 class AlreadyAppliedError(DtFixupError, RuntimeError):
-    """The stack was initialised before; doing it again would throw away its weights."""
+    """The stack is already initialised; initialising it again would discard its weights."""
 
 
 class LoadedWeightsError(DtFixupError, RuntimeError):
@@ -48,7 +48,7 @@ class LoadedWeightsError(DtFixupError, RuntimeError):
 
 
 class StrategyError(DtFixupError, ValueError):
-    """A strategy was asked for that does not exist or does not fit the stack."""
+    """A strategy does not exist or does not fit the stack."""
 
 
 class RelationError(DtFixupError, ValueError):
@@ -60,7 +60,7 @@ class ConfigError(DtFixupError, ValueError):
 
 
 class DepthCheckError(DtFixupError, ValueError):
-    """A depth check cannot be made from what was given."""
+    """A depth check cannot run on this input."""
 
 
 class EncoderError(DtFixupError, RuntimeError):
@@ -68,7 +68,7 @@ class EncoderError(DtFixupError, RuntimeError):
 
 
 class DataError(DtFixupError, ValueError):
-    """A data file is missing, malformed or does not fit the others."""
+    """A data file is missing, malformed or inconsistent with the others."""
 
 
 class SchemaError(DtFixupError, ValueError):
@@ -76,7 +76,7 @@ class SchemaError(DtFixupError, ValueError):
 
 
 class SqlError(DtFixupError, ValueError):
-    """A query cannot be read, or says something the grammar does not know."""
+    """A query cannot be read, or is not in the grammar."""
 
 
 class GuardError(DtFixupError, RuntimeError):
@@ -84,15 +84,15 @@ class GuardError(DtFixupError, RuntimeError):
 
 
 class DeadlineError(GuardError):
-    """A statement took longer than it may."""
+    """A statement took longer than its deadline."""
 
 
 class TooMuchDataError(GuardError):
-    """A statement made more data than it may."""
+    """A statement made more data than its limits allow."""
 
 
 class RefusedError(GuardError):
-    """A statement is not one plain query, or asks for something that is not allowed."""
+    """A statement is not a single plain query, or it does something that is not allowed."""
 
 
 class WorkerStartError(DtFixupError, RuntimeError):
@@ -100,27 +100,27 @@ class WorkerStartError(DtFixupError, RuntimeError):
 
 
 class TrainingError(DtFixupError, RuntimeError):
-    """A training run cannot start or go on."""
+    """A training run cannot start or continue."""
 
 
 class DivergedError(TrainingError):
-    """Training broke: the loss or the gradient is not finite, or far out of line, again and again."""
+    """Training diverged: the loss or the gradient was repeatedly infinite, NaN or far too large."""
 
 
 class CheckpointError(DtFixupError, RuntimeError):
-    """A checkpoint or a file of weights is missing, damaged, cannot be written, or belongs to something else."""
+    """A checkpoint or weights file is missing or damaged, cannot be written, or belongs to something else."""
 
 
 class ServeError(DtFixupError, RuntimeError):
-    """The server cannot start with these settings, or cannot do what a request asks."""
+    """The server cannot start with these settings, or cannot serve a request."""
 
 
 class UnknownDatabaseError(ServeError):
-    """A request names a database that is not there."""
+    """A request names an unknown database."""
 
 
 class UploadError(ServeError):
-    """An uploaded file is too large, or is no database that can be read."""
+    """An uploaded file is too large, or is not a readable database."""
 
 
 class BusyError(ServeError):
@@ -128,7 +128,7 @@ class BusyError(ServeError):
 
 
 class ClosingError(ServeError):
-    """The server is shutting down and takes no new requests."""
+    """The server is shutting down and accepts no new requests."""
 
 
 class LateError(ServeError):

@@ -15,7 +15,7 @@ from dtfixup.errors import DataError
 
 
 def write_atomically(path: str | Path, write: Callable[[Path], object]) -> Path:
-    """Let `write` fill a temporary file of the same suffix, then put it in place of `path`."""
+    """Let `write` fill a temporary file with the same suffix, then rename it to `path`."""
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.stem}-", suffix=target.suffix)
@@ -31,25 +31,25 @@ def write_atomically(path: str | Path, write: Callable[[Path], object]) -> Path:
 
 
 def write_json(path: str | Path, content: Any) -> Path:
-    """JSON of plain numbers: NaN and infinity are refused, since other readers do not know them."""
+    """Write JSON; NaN and infinity are errors, because JSON has no form for them."""
     text = json.dumps(content, indent=1, allow_nan=False) + "\n"
     return write_atomically(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
 
 
 def finite_or_none(value: float) -> float | None:
-    """The value where JSON can hold it; None for NaN and infinity."""
+    """Return the value, or None for NaN and infinity, which JSON cannot hold."""
     return value if math.isfinite(value) else None
 
 
 def file_sha256(path: Path) -> str:
-    """SHA-256 of a file, read in pieces."""
+    """Return the SHA-256 of a file, read in pieces."""
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 @lru_cache
 def package_digest(*packages: str) -> str:
-    """A hash of the code and data files of packages: what their code made is stale when the code is another."""
+    """Return a hash of the code and data files of packages, which tells whether files they made are stale."""
     digest = hashlib.sha256()
     for package in packages:
         kept = (file for file in files(package).iterdir() if file.name.endswith((".py", ".txt", ".yaml")))
@@ -59,7 +59,7 @@ def package_digest(*packages: str) -> str:
 
 
 def read_json(path: str | Path) -> Any:
-    """The content of a JSON file, or an error that names the file and the place."""
+    """Return the content of a JSON file; an error names the file, line and column."""
     try:
         return json.loads(Path(path).read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -71,11 +71,11 @@ def read_json(path: str | Path) -> Any:
 
 
 def cache_folder() -> Path:
-    """Where files are kept that can be made again: `DTFIXUP_CACHE`, else `dtfixup` in the user's cache folder."""
+    """Return the folder for files that can be made again: `DTFIXUP_CACHE`, or `dtfixup` in the user's cache folder."""
     if own := os.environ.get("DTFIXUP_CACHE"):
         return Path(own).expanduser().absolute()
     shared = os.environ.get("XDG_CACHE_HOME", "")
-    if Path(shared).is_absolute():  # the XDG specification has relative paths ignored
+    if Path(shared).is_absolute():  # the XDG specification ignores relative paths
         return Path(shared) / "dtfixup"
     try:
         return Path.home() / ".cache" / "dtfixup"

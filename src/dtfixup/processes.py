@@ -1,17 +1,16 @@
 """Run tasks in worker processes that may hang or die.
 
-In: a function and tasks. Out: the results, and `Lost` for a task whose worker died or was late. A process pool of the
-standard library gives up all tasks when one worker dies, and cannot stop one that hangs inside C code.
+In: a function and tasks. Out: the results, and `Lost` for a task whose worker died or was late. The process pool of
+the standard library gives up all tasks when one worker dies, and cannot stop one that hangs inside C code.
 """
 
 import os
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
-from multiprocessing.context import SpawnProcess
 from typing import Any, Final, Generic, TypeVar
 
 from rich.progress import track
@@ -23,9 +22,8 @@ Result = TypeVar("Result")
 
 # Threads of the parent, such as a progress bar's, make forking unsafe.
 _CONTEXT: Final = get_context("spawn")
-_READY: Final = "ready"
 _HUNG_SECONDS: Final = 4 * 3600.0
-"""A task of `map_supervised` that takes this long is taken to hang."""
+"""A task of `map_supervised` that takes longer counts as hung."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,15 +42,15 @@ def map_supervised(
     workers: int | None,
     show_progress: bool,
 ) -> list[Result]:
-    """The results of all tasks, in their order; a lost task is an error that names it.
+    """Return the results of all tasks in order; a lost task is an error that names it.
 
     Args:
-        function: importable by name, or a partial of one that is. Each worker receives it once, so bind to it what all
-            tasks share.
-        tasks: by the name that an error gives.
-        description: what the progress bar says.
-        workers: by default as many as there are cores. One task, or one worker, runs in this process.
-        show_progress: whether there is a bar.
+        function: importable by name, or a partial of such a function. Each worker receives it once, so bind to it what
+            all tasks share.
+        tasks: by the names that errors use.
+        description: the label of the progress bar.
+        workers: how many processes, by default one per core. A single task or a single worker runs in this process.
+        show_progress: whether to show the bar.
     """
     names, values = list(tasks), list(tasks.values())
     workers = min(workers or os.cpu_count() or 1, len(values))
@@ -72,100 +70,92 @@ def map_supervised(
 def run_supervised(
     function: Callable[[Task], Result], tasks: Sequence[Task], *, workers: int, deadline: float
 ) -> Iterator[tuple[int, Result | Lost]]:
-    """Yield the position of each task with its result, as they come.
+    """Yield each task's position and result, in the order in which they finish.
 
-    `function` is importable by name, or a partial of one that is. A worker that takes longer than `deadline` seconds
-    for a task is killed and replaced, and so is one that dies. An exception of the function is raised here and ends
-    the run.
+    `function` is importable by name, or a partial of such a function. A worker that dies, or takes longer than
+    `deadline` seconds for a task, is killed and replaced. An exception of the function ends the run and is raised here.
     """
-    waiting = deque(range(len(tasks)))
-    crew = [_Worker(function) for _ in range(min(workers, len(tasks)))]
+    waiting = deque(enumerate(tasks))
+    crew = [_Worker(function, deadline) for _ in range(min(workers, len(tasks)))]
     try:
-        while waiting or any(worker.task is not None for worker in crew):
+        while waiting or any(worker.is_busy for worker in crew):
             for worker in crew:
-                if worker.task is None and waiting:
-                    worker.give(waiting.popleft(), tasks)
-            busy = [worker for worker in crew if worker.task is not None]
-            first = min(worker.since for worker in busy) + deadline
-            wait([worker.connection for worker in busy], timeout=max(first - time.monotonic(), 0))
+                if waiting and not worker.is_busy:
+                    worker.give(*waiting.popleft())
+            busy = [worker for worker in crew if worker.is_busy]
+            first_end = min(worker.end for worker in busy)
+            wait([worker.connection for worker in busy], timeout=max(first_end - time.monotonic(), 0))
             for worker in busy:
-                outcome = worker.outcome(deadline)
-                if outcome is None:
+                if not worker.connection.poll() and time.monotonic() <= worker.end:
                     continue
-                assert worker.task is not None
-                yield worker.task, outcome.result
-                worker.task = None
-                if isinstance(outcome.result, Lost):
+                result = worker.take_result()
+                yield worker.position, result
+                if isinstance(result, Lost):
                     worker.stop()
-                    crew[crew.index(worker)] = _Worker(function)
+                    crew[crew.index(worker)] = _Worker(function, deadline)
     finally:
         for worker in crew:
             worker.stop()
 
 
-@dataclass(frozen=True, slots=True)
-class _Outcome(Generic[Result]):
-    result: Result | Lost
-
-
-@dataclass(eq=False)
 class _Worker(Generic[Task, Result]):
     """One process and its current task."""
 
-    function: Callable[[Task], Result]
-    task: int | None = None
-    since: float = 0.0
-    connection: Connection = field(init=False)
-    process: SpawnProcess = field(init=False)
-    is_ready: bool = False
-
-    def __post_init__(self) -> None:
+    def __init__(self, function: Callable[[Task], Result], deadline: float) -> None:
         self.connection, theirs = _CONTEXT.Pipe()
-        self.process = _CONTEXT.Process(target=_serve, args=(theirs, self.function), daemon=True)
-        self.process.start()
+        self._process = _CONTEXT.Process(target=_serve, args=(theirs, function), daemon=True)
+        self._process.start()
         theirs.close()
+        self._deadline = deadline
+        self._is_ready = False
+        self.is_busy = False
+        self.position = -1
+        self.end = 0.0
 
-    def give(self, task: int, tasks: Sequence[Task]) -> None:
-        if not self.is_ready:
+    def give(self, position: int, task: Task) -> None:
+        """Send a task, whose time begins now."""
+        if not self._is_ready:
             self._await_start()
-        self.task, self.since = task, time.monotonic()
-        self.connection.send(tasks[task])
+        self.is_busy, self.position, self.end = True, position, time.monotonic() + self._deadline
+        self.connection.send(task)
 
     def _await_start(self) -> None:
         try:
-            self.is_ready = self.connection.recv() == _READY
+            self._is_ready = self.connection.recv()
         except EOFError:
-            self.process.join()
             raise WorkerStartError(
-                f"a worker process ended with exit code {self.process.exitcode} before its first task; in a script of "
+                f"a worker process ended with exit code {self._exit_code()} before its first task; in a script of "
                 'your own, start the work below `if __name__ == "__main__":`, because a new process reads the script '
                 "again"
             ) from None
 
-    def outcome(self, deadline: float) -> "_Outcome[Result] | None":
-        """What became of the task, or None if the worker is still at it."""
-        if self.connection.poll():
-            try:
-                result, error = self.connection.recv()
-            except (EOFError, ConnectionResetError):
-                self.process.join()
-                return _Outcome(Lost(f"its worker process ended with exit code {self.process.exitcode}"))
-            if error is not None:
-                raise error
-            return _Outcome(result)
-        if time.monotonic() - self.since > deadline:
-            return _Outcome(Lost(f"its worker process gave no answer within {deadline:g} s and was stopped", True))
-        return None
+    def take_result(self) -> Result | Lost:
+        """The result of the task, once the worker has answered or died, or its deadline has passed."""
+        self.is_busy = False
+        if not self.connection.poll():
+            return Lost(f"its worker process gave no answer within {self._deadline:g} s and was stopped", is_late=True)
+        try:
+            answer: tuple[Result, Exception | None] = self.connection.recv()
+        except (EOFError, ConnectionResetError):
+            return Lost(f"its worker process ended with exit code {self._exit_code()}")
+        result, error = answer
+        if error is not None:
+            raise error
+        return result
+
+    def _exit_code(self) -> int | None:
+        self._process.join()
+        return self._process.exitcode
 
     def stop(self) -> None:
-        self.process.kill()
-        self.process.join()
+        self._process.kill()
+        self._process.join()
         self.connection.close()
 
 
 def _serve(connection: Connection, function: Callable[[Any], Any]) -> None:
     """Answer tasks with a result or an exception until the parent is gone."""
-    connection.send(_READY)
+    connection.send(True)  # ready
     while True:
         try:
             task = connection.recv()

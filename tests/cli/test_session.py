@@ -14,7 +14,7 @@ from dtfixup.cli import session
 from dtfixup.cli.ask import ExitCode
 from dtfixup.errors import DeadlineError
 from dtfixup.sql.ask.answers import Verdict
-from dtfixup.sql.execution.guard import Rows
+from dtfixup.sql.execution.guarded import Rows
 from tests.cli.conftest import Shown
 from tests.sql.asked import tiny_parser
 

@@ -17,7 +17,7 @@ from dtfixup.sql.ask.answers import Verdict
 from dtfixup.sql.ask.opened import OpenedDatabase
 from dtfixup.sql.ask.parser import Answer, TextToSql
 from dtfixup.sql.ask.view import alternatives_table, remark, rows_content, rows_csv, rows_table, sql_view, tree_view
-from dtfixup.sql.execution.guard import Rows
+from dtfixup.sql.execution.guarded import Rows
 from dtfixup.sql.execution.run import run_query
 from dtfixup.sql.linking.view import printable, render
 

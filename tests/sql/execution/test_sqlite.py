@@ -162,6 +162,11 @@ def test_a_file_without_the_right_to_read(tmp_path: Path, monkeypatch: pytest.Mo
         open_guarded(path)
 
 
+def test_text_may_hold_nul(tmp_path: Path) -> None:
+    with open_guarded(_make(tmp_path / "pets.db")) as guard:
+        assert guard.run("SELECT ?", ["a\0b"]).rows == [("a\0b",)]
+
+
 def test_text_that_is_not_utf8_is_shown_with_marks(tmp_path: Path) -> None:
     path = _make(tmp_path / "pets.db")
     with closing(sqlite3.connect(path)) as connection, connection:

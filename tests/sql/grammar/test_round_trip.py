@@ -29,28 +29,28 @@ _READERS = {database: SqlReader(schema) for database, schema in _SCHEMAS.items()
 
 @dataclass(frozen=True)
 class Case:
-    """One entry of a text fixture: a query over a database, and what is said of it."""
+    """One entry of a text fixture: a query over a database, and the SQL or message that it gives."""
 
     database: str
     sql: str
-    said: str
+    expected: str
 
 
 def _cases(name: str, mark: str) -> list[Any]:
     """Entries of a fixture: `@ database`, then lines of SQL, each followed by a line that begins with `mark`."""
-    database, sql, found = "", "", []
+    database, sql, cases = "", "", []
     for number, line in enumerate((_FIXTURES / name).read_text(encoding="utf-8").splitlines(), 1):
         if line.startswith("@ "):
             database = line.removeprefix("@ ")
         elif line.startswith(mark):
             assert sql, f"{name} line {number}: {mark} without a query"
             case = Case(database, sql, line.removeprefix(mark).strip())
-            found.append(pytest.param(case, id=f"line {number - 1}"))
+            cases.append(pytest.param(case, id=f"line {number - 1}"))
             sql = ""
         elif line and not line.startswith("#"):
             assert not sql, f"{name} line {number}: the query before this one has no {mark}"
             sql = line
-    return found
+    return cases
 
 
 _ROUND_TRIPS = _cases("round_trip.txt", "=")
@@ -74,7 +74,7 @@ def _through_actions(case: Case) -> str:
 @pytest.mark.parametrize("case", _ROUND_TRIPS)
 def test_a_query_comes_back(case: Case, databases: Mapping[str, sqlite3.Connection]) -> None:
     written = _through_actions(case)
-    assert written == (case.said or case.sql)
+    assert written == (case.expected or case.sql)
     wanted = databases[case.database].execute(case.sql).fetchall()
     found = databases[case.database].execute(written).fetchall()
     assert wanted, "an empty answer shows nothing"
@@ -85,7 +85,7 @@ def test_a_query_comes_back(case: Case, databases: Mapping[str, sqlite3.Connecti
 
 @pytest.mark.parametrize("case", _ROUND_TRIPS)
 def test_what_came_back_comes_back_unchanged(case: Case) -> None:
-    written = case.said or case.sql
+    written = case.expected or case.sql
     assert _through_actions(Case(case.database, written, "")) == written
 
 
@@ -103,7 +103,7 @@ def test_the_fixtures_use_every_rule() -> None:
 def test_what_the_grammar_cannot_say_is_refused_by_name(case: Case) -> None:
     with pytest.raises(SqlError) as caught:
         steps_of(_READERS[case.database].read(case.sql))
-    assert case.said in str(caught.value).removesuffix(f": {case.sql}")
+    assert case.expected in str(caught.value).removesuffix(f": {case.sql}")
 
 
 @pytest.mark.parametrize(

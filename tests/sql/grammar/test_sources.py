@@ -13,20 +13,16 @@ from dtfixup.sql.database.schema import read_tables_json
 from dtfixup.sql.grammar.joins import Condition, Join, Joiner
 from dtfixup.sql.grammar.reader import SqlReader
 from dtfixup.sql.grammar.sources import find_source, infers
-from dtfixup.sql.grammar.tree import Node, Occurrence, occurrences
+from dtfixup.sql.grammar.tree import Child, Node, Occurrence, occurrences
 
 _SCHEMA = read_tables_json(Path(__file__).parents[1] / "fixtures" / "tables.json")["harbour"]
 _JOINER = Joiner(_SCHEMA)
 
 
-def _said(sql: str) -> str:
+def _source(sql: str) -> str:
     """The hints in the tree of a query, with names for columns."""
-    hints = []
-    hint = SqlReader(_SCHEMA).read(sql).children[-1]
-    while isinstance(hint, Node):
-        hints.append(f"{hint.rule} {' '.join(map(_named, hint.children[:-1]))}")
-        hint = hint.children[-1]
-    return "; ".join(hints)
+    hints = _hints(SqlReader(_SCHEMA).read(sql).children[-1])
+    return "; ".join(f"{hint.rule} {' '.join(map(_named, hint.children[:-1]))}" for hint in hints)
 
 
 def _named(child: object) -> str:
@@ -38,7 +34,7 @@ def _named(child: object) -> str:
 
 
 @pytest.mark.parametrize(
-    ("sql", "said"),
+    ("sql", "source"),
     [
         ("SELECT name FROM ship", ""),
         ("SELECT s.name, v.departed FROM voyage v JOIN ship s ON s.ship_id = v.ship_id", ""),
@@ -60,19 +56,19 @@ def _named(child: object) -> str:
          "On crew.ship_id 2:crew.ship_id"),
     ],
 )  # fmt: skip
-def test_hints_are_given_where_they_are_needed(sql: str, said: str) -> None:
-    assert _said(sql) == said
+def test_hints_are_given_where_they_are_needed(sql: str, source: str) -> None:
+    assert _source(sql) == source
 
 
-def test_the_same_order_is_asked_for_in_nested_queries_alone() -> None:
+def test_only_nested_queries_keep_the_order() -> None:
     inner = "SELECT s.name FROM voyage v JOIN ship s ON v.ship_id = s.ship_id WHERE v.passengers > 9"
-    assert _said(inner) == ""
+    assert _source(inner) == ""
     tree = SqlReader(_SCHEMA).read(f"SELECT name FROM ship WHERE name IN ({inner})")
     nested = tree.children[1].children[1]
     assert nested.children[-1] == Node("Through", (_SCHEMA.stars[_SCHEMA.table_index["voyage"]], None))
 
 
-def test_infers_is_to_find_nothing_to_say() -> None:
+def test_an_inferred_clause_has_no_source() -> None:
     ship, voyage, port = (_SCHEMA.table_index[name] for name in ("ship", "voyage", "port"))
     joins = _JOINER.build([(ship, 1), (voyage, 1)])
     backwards = _JOINER.build([(voyage, 1), (ship, 1)])
@@ -142,52 +138,41 @@ def _conditions(draw: st.DrawFn, placed: Sequence[Occurrence]) -> Condition:
     return tuple(pairs)
 
 
-def _as_sets(joins: Sequence[Join]) -> tuple[set[Occurrence], set[frozenset[frozenset[tuple[int, int]]]]]:
+def _parts(joins: Sequence[Join]) -> tuple[list[Occurrence], list[Condition]]:
+    return [(join.table, join.occurrence) for join in joins], [one for join in joins for one in join.conditions]
+
+
+def _as_sets(joins: Sequence[Join]) -> tuple[list[Occurrence], set[frozenset[frozenset[tuple[int, int]]]]]:
     """All that matters to an inner join: its tables, and its conditions in any order."""
-    tables = {(join.table, join.occurrence) for join in joins}
-    return tables, {frozenset(frozenset(pair) for pair in one) for join in joins for one in join.conditions}
+    tables, conditions = _parts(joins)
+    return sorted(tables), {frozenset(frozenset(pair) for pair in one) for one in conditions}
+
+
+def _hints(source: Child) -> list[Node]:
+    return [source, *_hints(source.children[-1])] if isinstance(source, Node) else []
+
+
+def _chain(hints: Sequence[Node]) -> Node | None:
+    source: Node | None = None
+    for hint in reversed(hints):
+        source = Node(hint.rule, (*hint.children[:-1], source))
+    return source
 
 
 @settings(max_examples=300, deadline=None)
 @given(clause=_clauses())
-def test_any_clause_can_be_said(clause: tuple[tuple[Join, ...], list[Occurrence]]) -> None:
-    wanted, needed = clause
-    built = _JOINER.build(needed, find_source(_JOINER, wanted, needed, ordered=False))
-    assert _as_sets(built) == _as_sets(wanted)
-    assert len(built) == len(wanted)
-
-
-def _hints(source: Node | None) -> list[Node]:
-    hints = []
-    while isinstance(source, Node):
-        hints.append(source)
-        source = source.children[-1]
-    return hints
-
-
-@settings(max_examples=300, deadline=None)
-@given(clause=_clauses())
-def test_no_hint_can_be_left_out(clause: tuple[tuple[Join, ...], list[Occurrence]]) -> None:
-    wanted, needed = clause
-    hints = _hints(find_source(_JOINER, wanted, needed, ordered=False))
-    for out in range(len(hints)):
-        fewer: Node | None = None
-        for hint in reversed(hints[:out] + hints[out + 1 :]):
-            fewer = Node(hint.rule, (*hint.children[:-1], fewer))
-        built = _JOINER.build(needed, fewer)
-        assert (_as_sets(built), len(built)) != (_as_sets(wanted), len(wanted)), hints[out]
-
-
-@settings(max_examples=300, deadline=None)
-@given(clause=_clauses())
-def test_tables_and_conditions_keep_their_order_where_it_is_asked_for(
+def test_any_clause_has_a_source_of_which_nothing_can_be_left_out(
     clause: tuple[tuple[Join, ...], list[Occurrence]],
 ) -> None:
     wanted, needed = clause
-    built = _JOINER.build(needed, find_source(_JOINER, wanted, needed, ordered=True))
-    assert [(join.table, join.occurrence) for join in built] == [(join.table, join.occurrence) for join in wanted]
-    conditions = [condition for join in wanted for condition in join.conditions]
-    assert [condition for join in built for condition in join.conditions] == conditions
+    source = find_source(_JOINER, wanted, needed, ordered=False)
+    assert _as_sets(_JOINER.build(needed, source)) == _as_sets(wanted)
+    hints = _hints(source)
+    for out in range(len(hints)):
+        fewer = _chain(hints[:out] + hints[out + 1 :])
+        assert _as_sets(_JOINER.build(needed, fewer)) != _as_sets(wanted), hints[out]
+    ordered = find_source(_JOINER, wanted, needed, ordered=True)
+    assert _parts(_JOINER.build(needed, ordered)) == _parts(wanted)
 
 
 def test_a_query_needs_the_tables_of_its_columns() -> None:

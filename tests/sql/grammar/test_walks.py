@@ -17,17 +17,10 @@ from hypothesis import strategies as st
 from dtfixup.errors import SqlError
 from dtfixup.sql.database.dataset import open_dataset
 from dtfixup.sql.database.sample import sample_folder
-from dtfixup.sql.database.schema import ColumnType, Schema, Table, assemble, read_tables_json
+from dtfixup.sql.database.schema import ColumnType, Schema, Table, assemble, quoted, read_tables_json
 from dtfixup.sql.grammar.reader import SqlReader
 from dtfixup.sql.grammar.rules import ValueKind, sql_grammar
-from dtfixup.sql.grammar.transitions import (
-    STEP_LIMIT,
-    Masks,
-    Walk,
-    column_kinds,
-    steps_of,
-    tree_of,
-)
+from dtfixup.sql.grammar.transitions import STEP_LIMIT, Masks, Walk, column_kinds, steps_of, tree_of
 from dtfixup.sql.grammar.tree import Literal, Node, nodes
 from dtfixup.sql.grammar.walks import legal_walk
 from dtfixup.sql.grammar.writer import SqlWriter
@@ -64,13 +57,9 @@ def _empty_database(schema: Schema) -> Iterator[sqlite3.Connection]:
     with closing(sqlite3.connect(":memory:")) as connection:
         for table, columns in zip(schema.tables, schema.columns_of, strict=True):
             own = [schema.columns[column] for column in columns[1:]]
-            lines = [f"{_quoted(column.name)} {types.get(column.type, '')}" for column in own]
-            connection.execute(f"CREATE TABLE {_quoted(table.name)} ({', '.join(lines)})")
+            lines = [f"{quoted(column.name)} {types.get(column.type, '')}" for column in own]
+            connection.execute(f"CREATE TABLE {quoted(table.name)} ({', '.join(lines)})")
         yield connection
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
 
 
 def _check_walks(schema: Schema, connection: sqlite3.Connection, count: int, seed: int) -> list[int]:

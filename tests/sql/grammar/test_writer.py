@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dtfixup.errors import SqlError
-from dtfixup.sql.database.schema import ColumnType, Schema, Table, assemble, read_tables_json
+from dtfixup.sql.database.schema import ColumnType, Schema, Table, assemble, quoted, read_tables_json
 from dtfixup.sql.grammar.reader import SqlReader
 from dtfixup.sql.grammar.rules import ValueKind
 from dtfixup.sql.grammar.tree import Literal, Node
@@ -84,12 +84,6 @@ def test_another_placeholder() -> None:
     assert SqlWriter(_SCHEMA).write_bound(tree, lambda position: f"${position}") == BoundQuery(
         "SELECT name FROM ship WHERE length > $1 LIMIT $2", (3, 2)
     )
-
-
-def test_no_literal_is_in_the_text_of_a_bound_query() -> None:
-    query = _bound("SELECT name FROM ship WHERE name = 'x'' OR 1 = 1 --' OR length = 42")
-    assert "'" not in query.sql
-    assert "42" not in query.sql
 
 
 def _tree(column: int, text: str, kind: ValueKind = ValueKind.TEXT) -> Node:
@@ -213,24 +207,20 @@ def _named(table: str, column: str, other: str) -> Schema:
     )
 
 
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
-
-
 def _check_names(table: str, column: str, other: str) -> None:
     schema = _named(table, column, other)
     joined = SqlReader(schema).read(
-        f"SELECT a.{_quoted(other)}, max(b.{_quoted(other)}) FROM {_quoted(table)} AS a "
-        f"JOIN {_quoted(table + '2')} AS b ON b.{_quoted(column)} = a.{_quoted(column)} "
-        f"WHERE a.{_quoted(column)} = 1 GROUP BY a.{_quoted(other)}"
+        f"SELECT a.{quoted(other)}, max(b.{quoted(other)}) FROM {quoted(table)} AS a "
+        f"JOIN {quoted(table + '2')} AS b ON b.{quoted(column)} = a.{quoted(column)} "
+        f"WHERE a.{quoted(column)} = 1 GROUP BY a.{quoted(other)}"
     )
     alone = SqlReader(schema).read(
-        f"SELECT {_quoted(other)} FROM {_quoted(table)} WHERE {_quoted(column)} > 1 ORDER BY {_quoted(other)}"
+        f"SELECT {quoted(other)} FROM {quoted(table)} WHERE {quoted(column)} > 1 ORDER BY {quoted(other)}"
     )
     with closing(sqlite3.connect(":memory:")) as connection:
         for name in (table, f"{table}2"):
-            connection.execute(f"CREATE TABLE {_quoted(name)} ({_quoted(column)} INTEGER, {_quoted(other)} INTEGER)")
-            connection.execute(f"INSERT INTO {_quoted(name)} VALUES (1, 10), (2, 30), (3, 20)")
+            connection.execute(f"CREATE TABLE {quoted(name)} ({quoted(column)} INTEGER, {quoted(other)} INTEGER)")
+            connection.execute(f"INSERT INTO {quoted(name)} VALUES (1, 10), (2, 30), (3, 20)")
         writer = SqlWriter(schema)
         for tree, rows in ((joined, [(10, 10)]), (alone, [(20,), (30,)])):
             query = writer.write_bound(tree)
@@ -288,9 +278,9 @@ def test_plain_names_stay_bare() -> None:
     writer = SqlWriter(_SCHEMA)
     for name in ("name", "Name_2", "_x", "T1"):
         assert writer.identifier(name) == name
-    for name, quoted in (("order", '"order"'), ("Order", '"Order"'), ("a b", '"a b"'), ("2nd", '"2nd"'), ("é", '"é"'),
+    for name, written in (("order", '"order"'), ("Order", '"Order"'), ("a b", '"a b"'), ("2nd", '"2nd"'), ("é", '"é"'),
                          ('a"b', '"a""b"'), ("", '""'), ("name\n", '"name\n"'), ("a$b", '"a$b"')):  # fmt: skip
-        assert writer.identifier(name) == quoted
+        assert writer.identifier(name) == written
     assert SqlWriter(_SCHEMA, quote_names=False).identifier("order") == "order"
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dtfixup.sql.execution.guard import Rows
+from dtfixup.sql.execution.guarded import Rows
 from dtfixup.web.page.ask import MOST_HISTORY, AnswerView, PageActions, add_to_history, view_rows
 from dtfixup.web.store.catalogue import Entry
 from tests.web.shops import NO_LINK, QUESTION, make_shop

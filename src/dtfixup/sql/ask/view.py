@@ -18,7 +18,7 @@ from rich.tree import Tree
 
 from dtfixup.sql.ask.answers import Answer, Verdict
 from dtfixup.sql.database.schema import Schema
-from dtfixup.sql.execution.guard import Rows
+from dtfixup.sql.execution.guarded import Rows
 from dtfixup.sql.grammar.tree import Child, Literal, Node
 from dtfixup.sql.linking.view import printable
 

@@ -1,10 +1,9 @@
-"""A query as a person writes it for a server → the same query without what only that server asks for.
+"""Remove from a user's query what only its server requires.
 
-In: SQL of a user, in the dialect of the database. Out: SQL of the same dialect that `SqlReader` reads where the
-grammar can say it. Left out is what `dialects/translate.py` puts back: ILIKE, casts to text before LIKE and to
-fractions before AVG or a division, typed dates, a guard against division by 0, where NULL is sorted, and the
-namespace that names are looked up in anyway. Nothing else is changed: a cast that rounds says something, and stays
-for the reader to refuse.
+In: a user's SQL, in the dialect of the database. Out: SQL of the same dialect for `SqlReader`. Removed is what
+`dialects/translate.py` puts back: ILIKE, casts to text before LIKE and to fractions before AVG or a division, typed
+dates, a guard against division by 0, the order of NULLs, and the namespace `public`. Nothing else changes: a cast that
+rounds has a meaning, and stays for the reader to refuse.
 """
 
 import sqlglot
@@ -14,23 +13,16 @@ from dtfixup.sql.database.location import Dialect
 from dtfixup.sql.execution.text_filter import check_statement
 
 _FRACTIONS = {exp.DType.DOUBLE, exp.DType.FLOAT, exp.DType.DECIMAL}
-_CALENDAR = {
-    exp.DType.DATE,
-    exp.DType.DATETIME,
-    exp.DType.TIME,
-    exp.DType.TIMESTAMP,
-    exp.DType.TIMESTAMPTZ,
-}
-_PUBLIC = "public"
+_TIMES = {exp.DType.DATE, exp.DType.DATETIME, exp.DType.TIME, exp.DType.TIMESTAMP, exp.DType.TIMESTAMPTZ}
 
 
 def plain_query(sql: str, dialect: Dialect) -> str:
-    """The query in plain words of its dialect; a statement that is not one query that only reads is refused.
+    """The query without what only its server requires; any statement but one query that only reads is refused.
 
     >>> plain_query("SELECT name FROM public.pets WHERE name ILIKE '%rex%'", Dialect.POSTGRESQL)
     "SELECT name FROM pets WHERE name LIKE '%rex%'"
     """
-    check_statement(sql, dialect)  # what cannot be parsed, and nesting that would end the process
+    check_statement(sql, dialect)  # also refuses nesting that would end the process
     if dialect is Dialect.SQLITE:
         return sql
     tree = sqlglot.parse_one(sql, read=dialect.value)
@@ -38,24 +30,24 @@ def plain_query(sql: str, dialect: Dialect) -> str:
         match node:
             case exp.ILike():
                 node.replace(exp.Like(**node.args))
-            case exp.Cast() if _is_dress(node, dialect):
+            case exp.Cast() if _only_fits_types(node, dialect):
                 node.replace(node.this)
             case exp.Nullif() if isinstance(node.parent, exp.Div) and node.arg_key == "expression" and _is_zero(node):
                 node.replace(node.this)
             case exp.Ordered():
-                _forget_nulls(node, dialect)
-            case exp.Table() if dialect is Dialect.POSTGRESQL and node.db == _PUBLIC:
+                _sort_nulls_by_default(node, dialect)
+            case exp.Table() if dialect is Dialect.POSTGRESQL and node.db == "public":
                 node.set("db", None)
     return tree.sql(dialect=dialect.value)
 
 
-def _is_dress(cast: exp.Cast, dialect: Dialect) -> bool:
-    """Whether a cast only makes types fit that SQLite, whose queries the grammar says, does not ask about."""
+def _only_fits_types(cast: exp.Cast, dialect: Dialect) -> bool:
+    """Whether a cast only makes types fit that SQLite, the dialect of the grammar, does not check."""
     target, parent = cast.to.this, cast.parent
     while isinstance(parent, exp.Paren):
         parent = parent.parent
     if isinstance(cast.this, exp.Literal) and cast.this.is_string:
-        return target in _CALENDAR
+        return target in _TIMES
     if target in exp.DataType.TEXT_TYPES:
         return isinstance(parent, exp.Like | exp.ILike)
     rounds = target is exp.DType.DECIMAL and (dialect is not Dialect.POSTGRESQL or bool(cast.to.expressions))
@@ -66,7 +58,7 @@ def _is_zero(node: exp.Nullif) -> bool:
     return isinstance(node.expression, exp.Literal) and node.expression.name == "0"
 
 
-def _forget_nulls(key: exp.Ordered, dialect: Dialect) -> None:
-    """As the dialect sorts where nothing is said: the grammar cannot say where NULL goes, and sorts as SQLite does."""
+def _sort_nulls_by_default(key: exp.Ordered, dialect: Dialect) -> None:
+    """Sort NULLs as the dialect does by default: the grammar has no words for their place."""
     nulls_are_large = sqlglot.Dialect.get_or_raise(dialect.value).NULL_ORDERING == "nulls_are_large"
     key.set("nulls_first", bool(key.args.get("desc")) == nulls_are_large)

@@ -1,15 +1,15 @@
-"""A query of the grammar in the dialect of a server.
+"""Translate a query of the grammar into the dialect of a server.
 
 In: SQL that `SqlWriter` wrote, which is SQLite's, and the schema. Out: SQL of PostgreSQL or MariaDB/MySQL that gives
-the same rows for the same data; docs/reference/dialects.md lists what is treated and what is left to the database.
-sqlglot reads and writes; here is what it cannot know: types of columns, keys, what SQLite makes of a value of another
-type.
-`dialects/selects.py` treats whole SELECTs, this file what stands in them.
+the same rows for the same data. docs/reference/dialects.md lists what is translated and what is left to the database.
+sqlglot reads and writes; this adds what it cannot know: types of columns, keys, and what SQLite makes of a value of
+another type. `dialects/selects.py` translates whole SELECTs, this file the expressions in them.
 """
 
 import datetime
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 
 import sqlglot
 from sqlglot import exp
@@ -29,18 +29,18 @@ _TRUTH |= {"0": False, "false": False, "f": False, "no": False, "n": False, "off
 _AS_NUMBER = r"""COALESCE(CAST(SUBSTRING(:x FROM
     '^\s*[-+]?(?:[0-9]+[.]?[0-9]*|[.][0-9]+)(?:[eE][-+]?[0-9]{1,2}(?![0-9]))?') AS DOUBLE PRECISION),
     CASE WHEN :x IS NOT NULL THEN 0 END)"""
-"""What SQLite takes a text for in a sum: the number it begins with, or 0. Exponents have two digits, because PostgreSQL
-stops at a number that is too large, and a text such as 123e4567 is hardly one."""
+"""The number that SQLite reads from a text in a sum: what it begins with, or 0. Exponents have two digits, because
+PostgreSQL stops at a number that is too large, and a text such as 123e4567 is hardly a number."""
 
 
 class Translator:
     """Translates queries over one schema.
 
     Args:
-        schema: of the database.
-        dialect: that it speaks.
-        content: its stored values, which show how it writes dates; without, dates are compared as text.
-        declared: types of columns as the server names them (`opened.declared_types`).
+        schema: the schema of the database.
+        dialect: its dialect.
+        content: its stored values, which show how it writes dates; without them, dates are compared as text.
+        declared: the server's names for the types of columns (`opened.declared_types`).
     """
 
     def __init__(
@@ -58,10 +58,10 @@ class Translator:
         self._content = content
 
     def translate(self, sql: str) -> str:
-        """A query in the database's dialect; one for SQLite stays as it is."""
+        """The query in the database's dialect; for SQLite it stays unchanged."""
         if self.dialect is Dialect.SQLITE:
             return sql
-        check_statement(sql, Dialect.SQLITE)  # nesting too deep would end the process
+        check_statement(sql, Dialect.SQLITE)  # nesting that is too deep would end the process
         try:
             tree = sqlglot.parse_one(sql, read=Dialect.SQLITE.value)
         except SqlglotError as error:
@@ -98,48 +98,46 @@ class Translator:
                 self._make_comparable(node.this, [node.expression], is_order=is_order)
 
     def _like(self, node: exp.Like) -> None:
-        """SQLite's LIKE takes anything for text, no letter case and no escapes."""
+        """SQLite's LIKE compares anything as text, ignores letter case and has no escapes."""
         node.set("this", self._types.as_text(node.this))
         node.set("expression", exp.Literal.string(node.expression.name.replace("\\", "\\\\")))
         if self._is_postgresql:
             node.replace(exp.ILike(**node.args))
 
     def _drop_unequal(self, node: exp.In) -> None:
-        """Leave out of a list what no value of the column can equal, such as a word among numbers."""
+        """Drop from a list what no value of the column can equal, such as a word among numbers."""
         kind = self._types.kind(node.this)
         if kind in (ColumnType.NUMBER, ColumnType.BOOLEAN):
             kept = [item for item in node.expressions if self._literal_for(node.this, kind, _plain(item)) is not None]
             node.set("expressions", kept or node.expressions)
 
     def _make_comparable(self, left: exp.Expr, others: list[exp.Expr], *, is_order: bool = False) -> None:
-        """Sides of a comparison of one type, as the servers ask for or would otherwise make them."""
-        kind = self._types.kind(left)
-        literals = [other for other in others if isinstance(_plain(other), exp.Literal)]
-        if len(literals) == len(others):
-            known = [self._literal_for(left, kind, _plain(literal), is_order) for literal in literals]
-            if all(value is not None for value in known):
-                for literal, value in zip(literals, known, strict=True):
-                    assert value is not None
-                    literal.replace(value)
-                if kind is ColumnType.BOOLEAN and self._is_postgresql and not isinstance(known[0], exp.Boolean):
-                    left.replace(exp.cast(left.copy(), "INT"))
+        """Give both sides of a comparison one type, as the servers require."""
+        kind, sides = self._types.kind(left), (left, *others)
+        if all(isinstance(_plain(other), exp.Literal) for other in others):
+            values = [self._literal_for(left, kind, _plain(literal), is_order) for literal in others]
+            fitting = [value for value in values if value is not None]
+            if len(fitting) < len(others):
+                self._compare_as_text(sides)
                 return
-            self._compare_as_text(left, others)
+            for literal, value in zip(others, fitting, strict=True):
+                literal.replace(value)
+            if kind is ColumnType.BOOLEAN and self._is_postgresql and not isinstance(fitting[0], exp.Boolean):
+                left.replace(exp.cast(left.copy(), "INT"))
             return
-        kinds = {kind, *(self._types.kind(other) for other in others)}
-        sorts = {self._types.sort(side) for side in (left, *others)}
+        kinds = {self._types.kind(side) for side in sides}
         if kinds <= {ColumnType.NUMBER, ColumnType.BOOLEAN}:
             if self._is_postgresql and len(kinds) == 2:
-                for side in (left, *others):
+                for side in sides:
                     if self._types.kind(side) is ColumnType.BOOLEAN:
                         _replace(side, lambda value: exp.cast(value.copy(), "INT"))
-        elif len(sorts) > 1:
-            self._compare_as_text(left, others)
+        elif len({self._types.exact_kind(side) for side in sides}) > 1:
+            self._compare_as_text(sides)
 
     def _literal_for(
         self, column: exp.Expr, kind: ColumnType, literal: exp.Expr, is_order: bool = False
     ) -> exp.Expr | None:
-        """The literal as the column's type takes it; None where only its text can be compared."""
+        """The literal in a form that fits the column's type; None if only its text can be compared."""
         text = literal.name
         match kind:
             case ColumnType.TEXT:
@@ -158,14 +156,14 @@ class Translator:
         return None
 
     def _is_stored_alike(self, column: exp.Expr, text: str) -> bool:
-        """Whether a date or time is written as the column writes its own, and exists."""
+        """Whether a date or time exists, and has the form of those in the column."""
         index = self._types.column_of(column)
-        if self._content is None or index is None or not any(_exists(text, read) for read in _CALENDAR):
+        if self._content is None or index is None or not _exists(text):
             return False
         return any(_shape(value) == _shape(text) for value in self._content.columns[index].values[:1])
 
-    def _compare_as_text(self, left: exp.Expr, others: list[exp.Expr]) -> None:
-        for side in (left, *others):
+    def _compare_as_text(self, sides: Iterable[exp.Expr]) -> None:
+        for side in sides:
             plain = _plain(side)
             if isinstance(plain, exp.Literal):
                 side.replace(exp.Literal.string(plain.name))
@@ -193,8 +191,8 @@ class Translator:
             text = self._types.as_text(node)
             if self._is_postgresql:
                 number = sqlglot.parse_one(_AS_NUMBER, read=self.dialect.value)
-                for place in list(number.find_all(exp.Placeholder)):
-                    place.replace(text.copy())
+                for placeholder in list(number.find_all(exp.Placeholder)):
+                    placeholder.replace(text.copy())
             else:
                 number = exp.cast(text, "DOUBLE")
             self._types.set_kind(number, ColumnType.NUMBER)
@@ -225,14 +223,14 @@ class Translator:
 
 
 def _plain(node: exp.Expr) -> exp.Expr:
-    """A literal without its sign, as a literal; anything else as it is."""
+    """A negative number as a single literal; anything else unchanged."""
     if isinstance(node, exp.Neg) and isinstance(node.this, exp.Literal):
         return exp.Literal(this=f"-{node.this.name}", is_string=False)
     return node
 
 
 def _replace(side: exp.Expr, change: Callable[[exp.Expr], exp.Expr]) -> None:
-    """Change a side of a comparison; of a nested query, what it selects."""
+    """Change a side of a comparison, or what it selects if it is a nested query."""
     if isinstance(side, exp.Subquery):
         for select in leaves(side.this):
             select.set("expressions", [change(item) for item in select.expressions])
@@ -241,21 +239,22 @@ def _replace(side: exp.Expr, change: Callable[[exp.Expr], exp.Expr]) -> None:
 
 
 def _number(text: str) -> exp.Expr | None:
-    """A text that SQLite takes for a number, as one."""
+    """The number that SQLite reads from a whole text, or None."""
     return exp.Literal.number(text.strip()) if _NUMBER.fullmatch(text.strip()) else None
 
 
 def _shape(text: str) -> str:
+    """The text with a 9 for every digit."""
     return re.sub(r"\d", "9", text)
 
 
-def _exists(text: str, read: Callable[[str], object]) -> bool:
-    try:
-        read(text)
-    except ValueError:
-        return False
-    return True
+def _exists(text: str) -> bool:
+    """Whether a text is a date or time of the calendar."""
+    for read in (datetime.datetime.fromisoformat, datetime.time.fromisoformat):
+        with suppress(ValueError):
+            read(text)
+            return True
+    return False
 
 
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?", re.ASCII)
-_CALENDAR: tuple[Callable[[str], object], ...] = (datetime.datetime.fromisoformat, datetime.time.fromisoformat)

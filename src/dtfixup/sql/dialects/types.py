@@ -1,7 +1,8 @@
-"""What the parts of a query are: which column of the schema, of which type, whether whole numbers.
+"""The columns and types behind the parts of a query.
 
-In: sqlglot's tree of a query that `SqlWriter` wrote. Out: answers for `dialects/translate.py`. Columns and whole
-numbers are looked up once, before anything is moved or replaced, and remembered in the nodes.
+In: sqlglot's tree of a query that `SqlWriter` wrote. Out: for each part its column of the schema, its type, and whether
+it gives whole numbers. Columns and whole numbers are looked up once, before anything is moved or replaced, and kept in
+the nodes.
 """
 
 from collections.abc import Mapping
@@ -21,14 +22,14 @@ _INTEGERS = {"tinyint", "smallint", "mediumint", "int", "integer", "bigint", "ye
 
 
 class Types:
-    """Types over one schema; `declared` are types as the server names them (`opened.declared_types`)."""
+    """Types over one schema; `declared` holds types by the server's names for them (`opened.declared_types`)."""
 
     def __init__(self, schema: Schema, declared: Mapping[int, str]) -> None:
         self._schema = schema
         self._declared = declared
 
     def resolve(self, tree: exp.Expr) -> None:
-        """Remember in every column which one of the schema it is, and in arithmetic whether it gives whole numbers."""
+        """Note the schema's column in every column, and in arithmetic whether it gives whole numbers."""
         for node in tree.find_all(exp.Column):
             select = node.parent_select
             if not isinstance(select, exp.Select) or isinstance(node.this, exp.Star):
@@ -37,45 +38,41 @@ class Types:
             name = node.table or next(iter(tables))
             column = self._schema.find_column(tables[name], node.name) if name in tables else None
             if column is None:
-                raise SqlError(f"{node.sql()} is no column of {self._schema.database!r}")
+                raise SqlError(f"{node.sql()} is not a column of {self._schema.database!r}")
             node.meta[_COLUMN] = column
         for operation in tree.find_all(*ARITHMETIC):
             operation.meta[_WHOLE] = self._is_integer(operation)
 
     def tables_of(self, select: exp.Select) -> dict[str, int]:
-        """Tables of a FROM clause by the names they go by, in order; none for nested queries."""
+        """The tables of a FROM clause by alias or name, in order; nested queries are left out."""
         source = select.args.get("from_")
-        found: dict[str, int] = {}
+        tables: dict[str, int] = {}
         for table in [source.this if source else None, *(join.this for join in select.args.get("joins") or ())]:
             if isinstance(table, exp.Table):
                 index = self._schema.find_table(table.name)
                 if index is None:
-                    raise SqlError(f"{table.name!r} is no table of {self._schema.database!r}")
-                found[table.alias_or_name] = index
-        return found
+                    raise SqlError(f"{table.name!r} is not a table of {self._schema.database!r}")
+                tables[table.alias_or_name] = index
+        return tables
 
     def column(self, index: int, table: str | None) -> exp.Column:
-        """A column of the schema as a node; `table` is the name that its table goes by."""
+        """A column of the schema as a node; `table` is the alias or name of its table."""
         node = exp.column(exp.to_identifier(self._schema.columns[index].name, quoted=True), table=table)
         node.meta[_COLUMN] = index
         return node
 
-    def place(self, node: exp.Expr) -> tuple[str, int]:
-        """A column, by the name of its table."""
-        found = node.meta.get(_COLUMN)
-        if found is None:
-            raise SqlError(f"{node.sql()} is no column of {self._schema.database!r}")
-        return getattr(node, "table", ""), found
+    def qualified(self, node: exp.Expr) -> tuple[str, int]:
+        """A column of the schema, and the alias or name of its table."""
+        if not self.is_known(node):
+            raise SqlError(f"{node.sql()} is not a column of {self._schema.database!r}")
+        return getattr(node, "table", ""), node.meta[_COLUMN]
 
     def column_of(self, node: exp.Expr) -> int | None:
-        """The column of the schema that an expression is, or is the extreme of; None for anything else."""
-        match node:
-            case exp.Column():
-                found: int | None = node.meta.get(_COLUMN)
-                return found
-            case exp.Min() | exp.Max() | exp.Paren():
-                return self.column_of(node.this)
-        return None
+        """The column of the schema that an expression is, or the max or min of; None for anything else."""
+        if isinstance(node, exp.Min | exp.Max | exp.Paren):
+            return self.column_of(node.this)
+        column: int | None = node.meta.get(_COLUMN)
+        return column
 
     def kind(self, node: exp.Expr) -> ColumnType:
         """The type of an expression."""
@@ -84,30 +81,23 @@ class Types:
         match node:
             case exp.Column():
                 column = node.meta.get(_COLUMN)
-                return ColumnType.OTHERS if column is None else self._kind_of(column)
+                kind = ColumnType.OTHERS if column is None else self._schema.columns[column].type
+                return ColumnType.OTHERS if kind is ColumnType.TEXT and column in self._declared else kind
             case exp.Literal():
                 return ColumnType.TEXT if node.is_string else ColumnType.NUMBER
-            case exp.Min() | exp.Max() | exp.Paren() | exp.Alias():
+            case exp.Min() | exp.Max() | exp.Paren() | exp.Alias() | exp.Subquery():
                 return self.kind(node.this)
-            case exp.Distinct():
+            case exp.Distinct() | exp.Select():
                 return self.kind(node.expressions[0])
             case exp.Cast():
                 return ColumnType.TEXT if node.to.is_type(*exp.DataType.TEXT_TYPES) else ColumnType.NUMBER
-            case exp.Subquery():
-                return self.kind(node.this)
             case exp.SetOperation():  # sides of different types are compared by their text
                 kinds = {self.kind(node.this), self.kind(node.expression)}
                 return kinds.pop() if len(kinds) == 1 else ColumnType.TEXT
-            case exp.Select():
-                return self.kind(node.expressions[0])
         return ColumnType.NUMBER if isinstance(node, _NUMBERS) else ColumnType.OTHERS
 
-    def _kind_of(self, column: int) -> ColumnType:
-        kind = self._schema.columns[column].type
-        return ColumnType.OTHERS if kind is ColumnType.TEXT and column in self._declared else kind
-
-    def sort(self, node: exp.Expr) -> tuple[ColumnType, str | None]:
-        """The type of an expression, and for one that is none of the usual, the server's name of it."""
+    def exact_kind(self, node: exp.Expr) -> tuple[ColumnType, str | None]:
+        """The type of an expression, with the server's name for it if it is none of the usual types."""
         kind = self.kind(node)
         return kind, self._name_of(node) if kind is ColumnType.OTHERS else None
 
@@ -122,7 +112,7 @@ class Types:
         return None
 
     def as_text(self, node: exp.Expr) -> exp.Expr:
-        """A copy of an expression as the text that its database shows for it."""
+        """A copy of an expression as the text that its database displays."""
         if self.kind(node) is ColumnType.TEXT:
             return node.copy()
         if self._name_of(node) == "inet":  # a cast would add /32 to the address of a host
@@ -132,30 +122,26 @@ class Types:
         return exp.cast(node.copy(), "TEXT")
 
     def is_money(self, node: exp.Expr) -> bool:
-        """Whether a column of the schema is of PostgreSQL's money, which does not go with other numbers."""
+        """Whether a column of the schema has PostgreSQL's type money, which does not mix with other numbers."""
         return self.is_known(node) and self._name_of(node) == "money"
 
-    def copy_kind(self, source: exp.Expr, target: exp.Expr) -> None:
-        """Give what stands in for an expression its type."""
-        self.set_kind(target, self.kind(source))
-
     def set_kind(self, node: exp.Expr, kind: ColumnType) -> None:
-        """Say the type of an expression that no longer shows it."""
+        """Note the type of an expression whose form no longer shows it."""
         node.meta[_KIND] = kind.value
 
     def is_known(self, node: exp.Expr) -> bool:
-        """Whether a column is one of the schema's and not of a nested table."""
+        """Whether a node is a column of the schema, and not of a nested table."""
         return _COLUMN in node.meta
 
     def forget(self, node: exp.Expr) -> None:
-        """Make a column one of a nested table: it keeps its type and is looked up no more."""
+        """Make a column one of a nested table: it keeps its type, and is no longer looked up."""
         if self.is_known(node):
-            self.copy_kind(node, node)
+            self.set_kind(node, self.kind(node))
             node.meta[_NAME] = self._name_of(node)
             del node.meta[_COLUMN]
 
     def is_whole(self, node: exp.Expr) -> bool:
-        """Whether arithmetic gave whole numbers in SQLite as the query was written."""
+        """Whether arithmetic gives whole numbers in SQLite, as the query was written."""
         return bool(node.meta[_WHOLE])
 
     def _is_integer(self, node: exp.Expr) -> bool:

@@ -1,8 +1,8 @@
 """MariaDB and MySQL held to reading: a URL in, rows out, and nothing left behind.
 
 A READ ONLY transaction stops writes, but CALL and compound statements can end it from inside, and SET, FLUSH, LOCK
-or SELECT ... INTO OUTFILE do not care about it. So the server is first asked to prepare `EXISTS (<statement>)`,
-where its own grammar allows nothing but a query without INTO, and then the statement itself.
+and SELECT ... INTO OUTFILE ignore it. So the server is first asked to prepare `EXISTS (<statement>)`, where its own
+grammar allows only a query without INTO, and then the statement itself.
 """
 
 import math
@@ -13,14 +13,11 @@ from typing import Any, Final, cast
 import pymysql
 from pymysql.cursors import SSCursor
 
-from dtfixup.errors import DeadlineError, GuardError, RefusedError, TooMuchDataError
+from dtfixup.errors import GuardError, RefusedError, TooMuchDataError
 from dtfixup.sql.database.connections import reason_of
 from dtfixup.sql.database.location import Dialect, Location
-from dtfixup.sql.execution.guard import Clock, GuardedConnection, Limits, Rows, Value, size_of
+from dtfixup.sql.execution.guarded import Clock, GuardedConnection, Limits, Rows, Value, size_of
 
-_CONNECT_SECONDS: Final = 10
-# The server ends statements itself; the client stops waiting for it a little later.
-_GRACE_SECONDS: Final = 2.0
 _OPTIONS: Final = frozenset({"unix_socket", "ssl_ca", "ssl_cert", "ssl_key"})
 
 
@@ -53,9 +50,9 @@ class MariadbGuard(GuardedConnection):
                 local_infile=False,
                 autocommit=True,
                 cursorclass=SSCursor,
-                connect_timeout=int(str(url.query.get("connect_timeout", _CONNECT_SECONDS))),
-                read_timeout=self.limits.deadline + _GRACE_SECONDS,
-                write_timeout=self.limits.deadline + _GRACE_SECONDS,
+                connect_timeout=int(str(url.query.get("connect_timeout", self.CONNECT_SECONDS))),
+                read_timeout=self.limits.deadline + self.GRACE_SECONDS,
+                write_timeout=self.limits.deadline + self.GRACE_SECONDS,
                 **options,
             )
         except (pymysql.Error, OSError, ValueError) as error:
@@ -81,10 +78,9 @@ class MariadbGuard(GuardedConnection):
     def _find_powers(self) -> str | None:
         with self._connection.cursor() as cursor:
             cursor.execute(_POWERS)
-            found = cursor.fetchall()
-        if not found:
+            powers = ", ".join(sorted(name for (name,) in cursor.fetchall()))
+        if not powers:
             return None
-        powers = ", ".join(sorted(name for (name,) in found))
         return (
             f"this user has {powers} on every database, and can reach the server's files or its password hashes with "
             "that; connect as a user that may only SELECT from one (docs/explain/safety.md)"
@@ -124,7 +120,7 @@ class MariadbGuard(GuardedConnection):
             self._leave(cursor)
 
     def _leave(self, cursor: SSCursor) -> None:
-        """End a result. The protocol has no way to stop one half read, so then the connection is given up."""
+        """End a result. The protocol cannot stop one that is half read, so the connection is closed for that."""
         result = cast(Any, cursor)._result
         if result is not None and result.unbuffered_active:
             result.unbuffered_active = False
@@ -143,7 +139,7 @@ class MariadbGuard(GuardedConnection):
             self._close()
 
     def _end(self, session: int) -> None:
-        """Ask over another connection to end a session that did not answer; a server that hangs cannot be asked."""
+        """End a session that did not answer, over another connection; a server that hangs cannot be asked."""
         with suppress(GuardError, pymysql.Error), closing(self._connect()) as other:
             _command(other, f"KILL {session}")
 
@@ -162,7 +158,7 @@ def _translate(error: pymysql.Error, clock: Clock) -> GuardError:
     if code in _TIMEOUTS or (code == _LOST and clock.left < 0):
         return clock.error()
     if code == _LOCK_WAIT:
-        return DeadlineError(f"stopped after {clock.seconds:g} s of waiting for another session's lock; try again")
+        return clock.lock_error()
     if code == _SYNTAX:
         return RefusedError(f"refused: not one query, or not SQL that MariaDB reads: {text}")
     if code in _REFUSALS:
@@ -177,7 +173,7 @@ def _text(error: Exception) -> str:
 
 
 def _literal(value: Value) -> str:
-    """Text and bytes go as hexadecimal, so that no quoting rule of the server can be met by a literal."""
+    """The literal as SQL; text and bytes as hexadecimal, to which no quoting rule of the server applies."""
     if value is None:
         return "NULL"
     if isinstance(value, str):

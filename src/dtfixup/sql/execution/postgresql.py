@@ -1,7 +1,7 @@
 """PostgreSQL held to reading: a URL in, rows out, and nothing left behind that a rollback can undo.
 
 Every statement is the query of a DECLARE CURSOR inside a READ ONLY transaction that is rolled back. The server's
-own grammar allows nothing but a query there, and the extended protocol nothing but one.
+own grammar allows only a query there, and the extended protocol only one.
 """
 
 import os
@@ -14,15 +14,12 @@ from typing import Any, Final, cast
 import psycopg
 from psycopg import errors, sql
 
-from dtfixup.errors import DeadlineError, GuardError, RefusedError
+from dtfixup.errors import GuardError, RefusedError
 from dtfixup.sql.database.connections import reason_of
 from dtfixup.sql.database.location import Dialect, Location
-from dtfixup.sql.execution.guard import Clock, GuardedConnection, Limits, Rows, Value
+from dtfixup.sql.execution.guarded import Clock, GuardedConnection, Limits, Rows, Value
 
 _CURSOR: Final = "dtfixup"
-_CONNECT_SECONDS: Final = 10
-# The server ends statements itself; the client stops waiting for it a little later.
-_GRACE_SECONDS: Final = 2.0
 _SETTINGS: Final = {
     "default_transaction_read_only": "on",
     "idle_in_transaction_session_timeout": "60s",
@@ -49,7 +46,7 @@ class PostgresqlGuard(GuardedConnection):
         named |= {name: value if isinstance(value, str) else ",".join(value) for name, value in url.query.items()}
         try:
             connection = psycopg.connect(
-                **{"connect_timeout": _CONNECT_SECONDS, **named, "client_encoding": "utf8"},
+                **{"connect_timeout": self.CONNECT_SECONDS, **named, "client_encoding": "utf8"},
                 autocommit=True,
                 prepare_threshold=None,
             )
@@ -67,10 +64,10 @@ class PostgresqlGuard(GuardedConnection):
         return connection
 
     def _find_powers(self) -> str | None:
-        found = self._connection.execute(_POWERS).fetchone()
-        if found is None:
+        row = self._connection.execute(_POWERS).fetchone()
+        if row is None:
             return None
-        user, powers = found
+        user, powers = row
         return (
             f"{user} is {powers}, and PostgreSQL's functions can reach its files and other sessions with that; "
             "connect as a role that may only SELECT (docs/explain/safety.md)"
@@ -104,7 +101,8 @@ class PostgresqlGuard(GuardedConnection):
 
     def _query(self, query: str, parameters: tuple[Value, ...], clock: Clock) -> Rows:
         connection = self._connection
-        self._begin(clock)
+        connection.execute("BEGIN TRANSACTION READ ONLY")
+        self._set_time_left(clock)
         with psycopg.RawServerCursor(connection, _CURSOR, scrollable=False) as declared:
             declared.execute(query.encode(), parameters or None)
             columns = [column.name for column in declared.description or ()]
@@ -117,26 +115,22 @@ class PostgresqlGuard(GuardedConnection):
                 with closing(cast("Generator[tuple[Any, ...], None, None]", cursor.stream(fetch))) as stream:
                     return self._collect(columns, ((row, _size_on_wire(cursor)) for row in stream), clock)
 
-    def _begin(self, clock: Clock) -> None:
-        self._connection.execute("BEGIN TRANSACTION READ ONLY")
-        self._set_time_left(clock)
-
     def _set_time_left(self, clock: Clock) -> None:
         clock.check()
         left = max(1, int(clock.left * 1000))
-        waiting = max(1, left * 9 // 10)  # sooner than the other, so that the error says what was waited for
+        waiting = max(1, left * 9 // 10)  # the sooner one, so that the error names the lock
         self._connection.execute(f"SET LOCAL statement_timeout = {left}; SET LOCAL lock_timeout = {waiting}".encode())
 
     @contextmanager
     def _watched(self, clock: Clock) -> Iterator[None]:
-        """Break the connection where the server does not keep the deadline: it hangs, or the network does."""
+        """Break the connection if the server misses the deadline because it, or the network, hangs."""
         duplicate = socket.socket(fileno=os.dup(self._connection.fileno()))
 
         def give_up() -> None:
             with suppress(OSError):
                 duplicate.shutdown(socket.SHUT_RDWR)
 
-        timer = threading.Timer(max(0.0, clock.left) + _GRACE_SECONDS, give_up)
+        timer = threading.Timer(max(0.0, clock.left) + self.GRACE_SECONDS, give_up)
         timer.daemon = True
         timer.start()
         try:
@@ -151,7 +145,7 @@ class PostgresqlGuard(GuardedConnection):
         if isinstance(error, errors.QueryCanceled) or (self._connection.closed and clock.left < 0):
             return clock.error()
         if isinstance(error, errors.LockNotAvailable):
-            return DeadlineError(f"stopped after {clock.seconds:g} s of waiting for another session's lock; try again")
+            return clock.lock_error()
         if error.sqlstate in _REFUSALS:
             return RefusedError(f"refused: {text}")
         if isinstance(error, errors.SyntaxError):

@@ -1,12 +1,12 @@
 """SQLite held to reading: a database file in, rows out, and nothing written anywhere.
 
-The file is opened read-only, an authorizer allows reading and nothing else, limits bound what a statement can
-build, and a handler called every 100 steps of SQLite's machine stops it at the deadline.
+The file is opened read-only, an authorizer allows only reading, limits bound what a statement can build, and a
+handler that SQLite's machine calls every 100 steps stops a statement at the deadline.
 """
 
 import sqlite3
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
@@ -14,7 +14,7 @@ from typing import Any, Final
 from dtfixup.errors import GuardError, RefusedError, TooMuchDataError
 from dtfixup.sql.database.location import Dialect
 from dtfixup.sql.database.schema import quoted
-from dtfixup.sql.execution.guard import Clock, GuardedConnection, Limits, Rows, Value, size_of
+from dtfixup.sql.execution.guarded import Clock, GuardedConnection, Limits, Rows, Value, size_of
 from dtfixup.sql.execution.text_filter import MAX_STATEMENT
 
 # A step that copies the longest allowed value takes about a millisecond. Looking at the clock every 100 steps makes
@@ -36,15 +36,15 @@ class SqliteGuard(GuardedConnection):
         header = _header(self._path)
         if header and not header.startswith(_MAGIC):
             raise GuardError(f"{path} is not a SQLite database: its first bytes are {header[:16]!r}")
-        self._snapshot = _stamp(self._path) if _is_quiet_wal(self._path) else None
+        self._snapshot = _stamp(self._path) if _is_quiet_wal(self._path, header) else None
         self._clock = Clock(limits.deadline)
         self._refusal = ""
         self._connection = self._connect()
         self._plain = sqlite3.connect(":memory:", check_same_thread=False)
 
     def _connect(self) -> sqlite3.Connection:
-        # SQLite makes a -wal and a -shm file beside a WAL database even to read it. Neither is needed while
-        # nobody has it open (immutable); otherwise both exist, and readonly_shm keeps them as they are.
+        # Even to read a WAL database, SQLite makes a -wal and a -shm file beside it. While nobody has the database
+        # open, neither is needed (immutable); otherwise both exist, and readonly_shm leaves them unchanged.
         options = "mode=ro&immutable=1" if self._snapshot else "mode=ro&readonly_shm=1"
         try:
             connection = sqlite3.connect(
@@ -94,7 +94,7 @@ class SqliteGuard(GuardedConnection):
         return sqlite3.SQLITE_DENY
 
     def _bounded_trim(self, name: str) -> Callable[[Any, Any], Any]:
-        """SQLite's own `name`, for few characters: its time is both lengths multiplied, all within one step."""
+        """SQLite's own `name`, for few characters: it takes the product of both lengths, all within one step."""
 
         def trim(text: Any, characters: Any) -> Any:
             if isinstance(characters, str | bytes) and len(characters) > _TRIM_CHARACTERS:
@@ -112,14 +112,15 @@ class SqliteGuard(GuardedConnection):
             cursor.execute(sql, parameters)
             if cursor.description is None:
                 raise RefusedError("refused: the statement is not a query")
-            found = self._collect((column[0] for column in cursor.description), _sized(cursor), clock)
+            columns = (column[0] for column in cursor.description)
+            rows = self._collect(columns, ((row, size_of(row)) for row in cursor), clock)
         except (sqlite3.Error, sqlite3.Warning, MemoryError, OverflowError) as error:
             raise self._translate(error) from None
         finally:
             cursor.close()
         if self._snapshot is not None and _stamp(self._path) != self._snapshot:
             raise GuardError(f"{self._path} was changed by another program while open; open it again")
-        return found
+        return rows
 
     def _translate(self, error: Exception) -> GuardError:
         code = getattr(error, "sqlite_errorname", "")
@@ -161,9 +162,9 @@ def _header(path: Path) -> bytes:
         raise GuardError(f"{path} cannot be read: {error.strerror}") from None
 
 
-def _is_quiet_wal(path: Path) -> bool:
-    """Whether a database in write-ahead mode has nothing in its log, so that its file is all there is."""
-    if _header(path)[18:20] != b"\2\2":
+def _is_quiet_wal(path: Path, header: bytes) -> bool:
+    """Whether a database in write-ahead mode has an empty log, so that its file holds everything."""
+    if header[18:20] != b"\2\2":
         return False
     log, shared = Path(f"{path}-wal"), Path(f"{path}-shm")
     if not log.exists():
@@ -183,23 +184,18 @@ def _stamp(path: Path) -> tuple[int, int, bool]:
     return status.st_mtime_ns, status.st_size, Path(f"{path}-wal").exists()
 
 
-def _sized(cursor: sqlite3.Cursor) -> Iterator[tuple[tuple[Any, ...], int]]:
-    for row in cursor:
-        yield row, size_of(row)
-
-
 def _wake_virtual_tables(connection: sqlite3.Connection) -> None:
-    """Full-text and other virtual tables declare their columns at first use, which the authorizer would refuse."""
+    """Let full-text and other virtual tables declare their columns now: the authorizer would refuse that later."""
     virtual = connection.execute("SELECT name FROM sqlite_master WHERE sql LIKE 'CREATE VIRTUAL TABLE%'").fetchall()
     for name in [name for (name,) in virtual] + ["json_each", "json_tree"]:
-        with suppress(sqlite3.DatabaseError):  # of a module that this build lacks: a query of it will say so
+        with suppress(sqlite3.DatabaseError):  # this build lacks the module, and a query of it will say so
             connection.execute(f"SELECT 1 FROM {quoted(name)} LIMIT 0").close()
 
 
 _READING: Final = frozenset(
     {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE}
 )
-# json_patch reads nothing else, but takes the time of both lengths multiplied within one step.
+# json_patch only reads, but takes the product of both lengths within one step.
 _FUNCTIONS: Final = frozenset({"load_extension", "fts3_tokenizer", "readfile", "writefile", "edit", "json_patch"})
 _LIMITS: Final = {
     sqlite3.SQLITE_LIMIT_ATTACHED: 0,

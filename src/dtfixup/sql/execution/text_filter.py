@@ -1,7 +1,7 @@
-"""The second layer of the guard: a statement's text is read and refused unless it is one plain query.
+"""The second layer of the guard: refuse a statement whose text is not one plain query.
 
-In: SQL text and its dialect. Out: nothing, or `RefusedError`. Reading text can be fooled, so nothing relies on
-this; it gives clear messages early, and names functions that only a restricted role could stop otherwise.
+In: SQL text and its dialect. Out: nothing, or `RefusedError`. Reading text can be fooled, so nothing relies on this. It
+gives clear messages early, and refuses functions that otherwise only a restricted role could stop.
 """
 
 import re
@@ -16,7 +16,7 @@ from dtfixup.sql.database.location import Dialect
 MAX_STATEMENT = 100_000
 """Characters in a statement."""
 MAX_DEPTH = 40
-"""Levels of nesting. sqlglot recurses, and its compiled form ends the process where the stack does."""
+"""Levels of nesting. sqlglot recurses, and its compiled form ends the process when the stack overflows."""
 
 
 def check_statement(sql: str, dialect: Dialect) -> None:
@@ -41,7 +41,7 @@ def check_statement(sql: str, dialect: Dialect) -> None:
 
 
 def _check_words(sql: str, dialect: Dialect) -> None:
-    """What can be told without parsing: how it begins, how deep it goes, comments that are code."""
+    """Check what needs no parser: the first word, the depth, comments that the server executes."""
     if len(sql) > MAX_STATEMENT:
         raise RefusedError(f"refused: the statement has {len(sql)} characters; {MAX_STATEMENT} are allowed")
     first = last = ""

@@ -4,9 +4,9 @@ In: an expression, and the tables its columns may come from. Out: its node, or a
 lacks.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from decimal import Decimal, InvalidOperation
+from typing import TypeAlias
 
 from sqlglot import exp
 
@@ -16,7 +16,7 @@ from dtfixup.sql.grammar.rules import ValueKind
 from dtfixup.sql.grammar.tree import MAX_DIGITS, PLAIN_NUMBER, Literal, Node, Occurrence, Reference, refer
 
 STAR = -1
-"""A `*` whose table is not yet known."""
+"""A `*` whose table is not chosen yet."""
 _AGGREGATES: dict[type[exp.Expr], str] = {
     exp.Count: "Count",
     exp.Max: "Max",
@@ -36,41 +36,39 @@ _COMPARISONS: dict[type[exp.Expr], str] = {
 _NEGATIONS = {"Like": "NotLike", "In": "NotIn", "OneOf": "NoneOf", "IsNull": "NotNull"}
 
 
-@dataclass(frozen=True, slots=True)
-class Scope:
-    """The tables of one query, each with the name that its columns use."""
-
-    names: tuple[str, ...]
-    tables: tuple[Occurrence, ...]
+Scope: TypeAlias = Sequence[tuple[str, Occurrence]]
+"""The tables of one query, each with the name that its columns use."""
 
 
 class ExpressionReader:
-    """Reads expressions over one schema; nested queries go to `read_column`, which reads a query of one column."""
+    """Reads expressions over one schema.
+
+    `read_column` reads a nested query of one column. `quotes_strings`: whether "x" is a string in the dialect if no
+    column has the name x.
+    """
 
     def __init__(self, schema: Schema, read_column: Callable[[exp.Expr], Node], *, quotes_strings: bool) -> None:
-        """`quotes_strings`: whether "x" is a string in the dialect if no column has the name x."""
         self._schema = schema
         self._quotes_strings = quotes_strings
         self._read_column = read_column
 
     def number(self, value: exp.Expr) -> Literal:
-        if isinstance(value, exp.Literal) and not value.is_string and _plain(value.name).isdigit():
-            return Literal(_plain(value.name), ValueKind.NUMBER)
+        """The number of a LIMIT."""
+        if isinstance(value, exp.Literal) and not value.is_string and _plain_number(value.name).isdigit():
+            return Literal(_plain_number(value.name), ValueKind.NUMBER)
         raise SqlError(f"LIMIT {value.sql()} is not in the grammar: a whole number is")
 
     def condition(self, condition: exp.Expr, scope: Scope) -> Node:
         condition = bare(condition)
         if isinstance(condition, exp.And | exp.Or):
-            parts = [self.condition(part, scope) for part in flat(condition, type(condition))]
-            node = parts.pop()
-            while parts:
-                node = Node(type(condition).__name__, (parts.pop(), node))
+            *parts, node = (self.condition(part, scope) for part in split(condition, type(condition)))
+            for part in reversed(parts):
+                node = Node(type(condition).__name__, (part, node))
             return node
         if isinstance(condition, exp.Not):
-            return _negated(self.condition(condition.this, scope))
-        if type(condition) in _COMPARISONS:
-            left, right, rule = condition.this, condition.expression, _COMPARISONS[type(condition)]
-            return Node(rule, (self.expression(left, scope), self._right(right, scope)))
+            return _negate(self.condition(condition.this, scope))
+        if rule := _COMPARISONS.get(type(condition)):
+            return Node(rule, (self.expression(condition.this, scope), self._right(condition.expression, scope)))
         if isinstance(condition, exp.Between):
             if condition.args.get("symmetric"):
                 raise SqlError("BETWEEN SYMMETRIC is not in the grammar")
@@ -94,7 +92,7 @@ class ExpressionReader:
         rule = shapes.get(text) if inner and "%" not in inner else None
         node = Node(rule, (Literal(inner, ValueKind.TEXT),)) if rule else Node("Matches", (pattern,))
         like = Node("Like", (self.expression(condition.this, scope), node))
-        return _negated(like) if condition.args.get("negate") else like
+        return _negate(like) if condition.args.get("negate") else like
 
     def _in(self, condition: exp.In, scope: Scope) -> Node:
         left = self.expression(condition.this, scope)
@@ -126,9 +124,8 @@ class ExpressionReader:
                 return refer(reference)
         elif type(expression) in _AGGREGATES:
             return self._aggregate(expression, scope)
-        elif type(expression) in _ARITHMETIC:
-            left = self.expression(expression.this, scope)
-            return Node(_ARITHMETIC[type(expression)], (left, self._operand(expression.expression, scope)))
+        elif rule := _ARITHMETIC.get(type(expression)):
+            return Node(rule, (self.expression(expression.this, scope), self._operand(expression.expression, scope)))
         raise SqlError(f"{expression.sql()} is not in the grammar here")
 
     def _operand(self, side: exp.Expr, scope: Scope) -> Node:
@@ -141,17 +138,13 @@ class ExpressionReader:
 
     def _aggregate(self, call: exp.Expr, scope: Scope) -> Node:
         name = _AGGREGATES[type(call)]
-        if {key for key, value in call.args.items() if value} - {"this", "big_int"}:
-            raise SqlError(f"{call.sql()} is not in the grammar: one column is")
         argument = call.this
+        distinct = isinstance(argument, exp.Distinct)
+        if clauses(call) - {"this", "big_int"} or (distinct and len(argument.expressions) != 1):
+            raise SqlError(f"{call.sql()} is not in the grammar: one column is")
         if argument is None:
             raise SqlError(f"{name.lower()}() of nothing is not in the grammar")
-        distinct = isinstance(argument, exp.Distinct)
-        if distinct:
-            if len(argument.expressions) != 1:
-                raise SqlError(f"{call.sql()} is not in the grammar: one column is")
-            argument = argument.expressions[0]
-        argument = bare(argument)
+        argument = bare(argument.expressions[0] if distinct else argument)
         if isinstance(argument, exp.Star):
             if name != "Count" or distinct:
                 raise SqlError(f"{call.sql()} is not SQL")
@@ -164,13 +157,11 @@ class ExpressionReader:
     def _literal(self, value: exp.Expr, scope: Scope) -> Literal | None:
         """The literal of an expression; None if it is not one."""
         if isinstance(value, exp.Literal):
-            return (
-                Literal(value.name, ValueKind.TEXT)
-                if value.is_string
-                else Literal(_plain(value.name), ValueKind.NUMBER)
-            )
+            if value.is_string:
+                return Literal(value.name, ValueKind.TEXT)
+            return Literal(_plain_number(value.name), ValueKind.NUMBER)
         if isinstance(value, exp.Neg) and isinstance(value.this, exp.Literal) and not value.this.is_string:
-            return Literal(f"-{_plain(value.this.name)}", ValueKind.NUMBER)
+            return Literal(f"-{_plain_number(value.this.name)}", ValueKind.NUMBER)
         if isinstance(value, exp.Boolean):
             return Literal("1" if value.this else "0", ValueKind.NUMBER)
         if isinstance(value, exp.Column) and value.this.args.get("quoted") and not value.table:
@@ -184,7 +175,7 @@ class ExpressionReader:
             raise SqlError(f"{column.sql()} is not a column")
         if column.table:
             qualifier = column.table.lower()
-            for name, (table, which) in zip(scope.names, scope.tables, strict=True):
+            for name, (table, which) in scope:
                 index = self._schema.find_column(table, column.name) if name == qualifier else None
                 if index is not None:
                     return index, which
@@ -195,7 +186,8 @@ class ExpressionReader:
         return reference
 
     def find(self, name: str, scope: Scope) -> Reference | None:
-        for table, which in scope.tables:
+        """The first column of that name, and the occurrence of its table."""
+        for _, (table, which) in scope:
             column = self._schema.find_column(table, name)
             if column is not None:
                 return column, which
@@ -203,23 +195,30 @@ class ExpressionReader:
 
 
 def bare(expression: exp.Expr) -> exp.Expr:
+    """The expression without the parentheses around it."""
     while isinstance(expression, exp.Paren):
         expression = expression.this
     return expression
 
 
-def flat(expression: exp.Expr, kind: type[exp.Expr]) -> list[exp.Expr]:
+def split(expression: exp.Expr, connector: type[exp.Expr]) -> list[exp.Expr]:
+    """The parts that AND or OR connects."""
     expression = bare(expression)
-    if not isinstance(expression, kind):
+    if not isinstance(expression, connector):
         return [expression]
-    return [*flat(expression.this, kind), *flat(expression.expression, kind)]
+    return [*split(expression.this, connector), *split(expression.expression, connector)]
 
 
-def _negated(node: Node) -> Node:
+def clauses(expression: exp.Expr) -> set[str]:
+    """The names that sqlglot gives to what is present in an expression."""
+    return {name for name, value in expression.args.items() if value}
+
+
+def _negate(node: Node) -> Node:
     return Node(_NEGATIONS[node.rule], node.children) if node.rule in _NEGATIONS else Node("Not", (node,))
 
 
-def _plain(number: str) -> str:
+def _plain_number(number: str) -> str:
     """A number without exponent, leading zeros or final dot."""
     if PLAIN_NUMBER.fullmatch(number):
         return number

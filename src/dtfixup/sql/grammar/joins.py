@@ -1,15 +1,15 @@
 """Infer which tables a query reads and how they are joined.
 
 In: the tables of a query's columns, and the rules of `source` in its tree. Out: the tables in order with their join
-conditions. Foreign keys connect tables, nearest first; where a schema declares no key between two tables, columns of
-the same name and type that are a key on one side connect them.
+conditions. Foreign keys connect tables, nearest first. Where a schema declares no key between two tables, columns with
+the same name and type connect them, first those that are a key of one table.
 """
 
 import heapq
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations, count
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from dtfixup.errors import SqlError
 from dtfixup.sql.database.schema import Schema
@@ -38,8 +38,8 @@ class _Edge:
 
 
 _DECLARED, _SAME_KEY, _SAME_NAME = 1.0, 1.5, 40.0
-"""The cost of a join: over a declared key; over the name of a key in another table; over any other shared name, as a
-last resort: people born in the same year are unrelated."""
+"""The cost of a join: over a declared key; over a key's name in another table; over any other name that two tables
+share, which is a last resort because people born in the same year are unrelated."""
 
 
 class Joiner:
@@ -61,7 +61,7 @@ class Joiner:
             self.edges[target].append(_Edge(source, tuple((b, a) for a, b in pairs), cost))
 
     def _same_names(self, declared: set[tuple[int, int]]) -> Iterable[tuple[tuple[int, int], float]]:
-        """Pairs of columns with the same name and type in two tables; if one is a key, an undeclared foreign key."""
+        """Pairs of columns with the same name and type in two tables, with the cost of a join over them."""
         schema = self.schema
         keys = {key[0] for key in schema.primary_keys if len(key) == 1}
         by_name: dict[tuple[str, str], list[int]] = {}
@@ -85,26 +85,33 @@ class Joiner:
         clause.complete(needed)
         return clause.joins()
 
-    def path(self, placed: Sequence[Occurrence], target: int) -> list[tuple[int, _Edge]]:
-        """The cheapest path from the placed tables to a table, as (index of the placed start or -1, edge) steps."""
-        queue: list[tuple[float, int, int, int, tuple[_Edge, ...]]] = []
-        ticket = 0
-        for index, (table, _) in enumerate(placed):
-            heapq.heappush(queue, (0.0, ticket, index, table, ()))
-            ticket += 1
+    def path(self, placed: Sequence[Occurrence], target: int) -> "JoinPath | None":
+        """The cheapest path from one of the placed tables to a table, if there is one; ties go to the first placed."""
+        tickets = count()
+        queue = [JoinPath(0.0, next(tickets), start, ()) for start in placed]  # a sorted list is a heap
         reached: set[int] = set()
         while queue:
-            cost, _, index, table, steps = heapq.heappop(queue)
-            if table == target and steps:
-                return [(index if position == 0 else -1, edge) for position, edge in enumerate(steps)]
-            if steps and table in reached:
+            path = heapq.heappop(queue)
+            table = path.edges[-1].target if path.edges else path.start[0]
+            if path.edges and table == target:
+                return path
+            if path.edges and table in reached:
                 continue
             reached.add(table)
             for edge in self.edges[table]:
                 if edge.target == target or edge.target not in reached:
-                    heapq.heappush(queue, (cost + edge.cost, ticket, index, edge.target, (*steps, edge)))
-                    ticket += 1
-        return []
+                    longer = JoinPath(path.cost + edge.cost, next(tickets), path.start, (*path.edges, edge))
+                    heapq.heappush(queue, longer)
+        return None
+
+
+class JoinPath(NamedTuple):
+    """Joins from a placed table to another, ordered by their cost, then by when they were found."""
+
+    cost: float
+    ticket: int
+    start: Occurrence
+    edges: tuple[_Edge, ...]
 
 
 class _Clause:
@@ -117,7 +124,7 @@ class _Clause:
         self._last: Occurrence | None = None
 
     def joins(self) -> tuple[Join, ...]:
-        """The clause; a condition on the first table alone moves to the second, which has an ON."""
+        """The finished clause. The first table has no ON, so its conditions move to the second."""
         if len(self._placed) > 1:
             self._conditions[self._placed[1]][:0] = self._conditions[self._placed[0]]
             self._conditions[self._placed[0]] = []
@@ -127,18 +134,18 @@ class _Clause:
         """Apply one rule of `source`."""
         match hint:
             case Node("Through", (int() as star, _)):
-                self._reach(self._next(self._table(star)))
+                table = self._table(star)
+                self._walk(self._joiner.path(self._placed, table), self._next(table))
             case Node("Beside", (int() as star, _)):
                 self._place(self._next(self._table(star)))
-            case Node("On", (Node() as left, Node() as right, _)):
-                self._last = self._place_pair(pair := (reference_of(left), reference_of(right)))
-                self._conditions[self._last].append((pair,))
-            case Node("OrOn", (Node() as left, Node() as right, _)):
+            case Node("On" | "OrOn" as rule, (Node() as left, Node() as right, _)):
                 latest = self._place_pair(pair := (reference_of(left), reference_of(right)))
-                home = max(self._last or latest, latest, key=self._placed.index)
-                earlier = self._conditions[self._last].pop() if self._last and self._conditions[self._last] else ()
-                self._conditions[home].append((*earlier, pair))
-                self._last = home
+                condition: Condition = (pair,)
+                if rule == "OrOn" and self._last:  # widen the last condition, which moves to the later table
+                    condition = (*self._conditions[self._last].pop(), pair)
+                    latest = max(self._last, latest, key=self._placed.index)
+                self._conditions[latest].append(condition)
+                self._last = latest
             case _:
                 raise SqlError(f"{hint} is not a rule of a FROM clause")
 
@@ -149,37 +156,33 @@ class _Clause:
             self._place(missing.pop(0))
         while missing:
             paths = [self._joiner.path(self._placed, table) for table, _ in missing]
-            costs = [sum(edge.cost for _, edge in path) or float("inf") for path in paths]
+            costs = [path.cost if path else float("inf") for path in paths]
             nearest = costs.index(min(costs))
             self._walk(paths[nearest], missing.pop(nearest))
             missing = [occurrence for occurrence in missing if occurrence not in self._placed]
 
-    def _reach(self, occurrence: Occurrence) -> None:
-        self._walk(self._joiner.path(self._placed, occurrence[0]), occurrence)
-
-    def _walk(self, path: list[tuple[int, _Edge]], goal: Occurrence) -> None:
+    def _walk(self, path: JoinPath | None, goal: Occurrence) -> None:
         """Place the tables along a path; without a path, place the goal without a condition."""
-        if not path:
+        if path is None:
             self._place(goal)
             return
-        here = self._placed[path[0][0]]
-        for position, (_, edge) in enumerate(path):
-            last = position == len(path) - 1
-            there = goal if last else self._next(edge.target)
+        here = path.start
+        for position, edge in enumerate(path.edges, 1):
+            there = goal if position == len(path.edges) else self._next(edge.target)
             edge = self._unused(here, there, edge)
             self._place(there)
             self._conditions[there] += [(((a, here[1]), (b, there[1])),) for a, b in edge.pairs]
             here = there
 
     def _unused(self, here: Occurrence, there: Occurrence, edge: _Edge) -> _Edge:
-        """The edge of a second occurrence: the next key, if there is one, such as arrival after departure."""
+        """For a second occurrence the next key between the tables, if there is one: arrival after departure."""
         edges = self._joiner.edges[here[0]]
         alike = [other for other in edges if other.target == edge.target and other.cost == edge.cost]
         return alike[min(there[1], len(alike)) - 1] if there[1] > 1 else edge
 
     def _place_pair(self, pair: tuple[Reference, Reference]) -> Occurrence:
-        """Place the missing tables of a condition; returns the later of the two, which takes the condition."""
-        tables = [self._occurrence(reference) for reference in pair]
+        """Place the missing tables of a condition, and return the later of the two."""
+        tables = [(self._table(column), which) for column, which in pair]
         for occurrence in tables:
             if occurrence not in self._placed:
                 self._place(occurrence)
@@ -194,9 +197,6 @@ class _Clause:
 
     def _table(self, column: int) -> int:
         return self._joiner.schema.columns[column].table
-
-    def _occurrence(self, reference: Reference) -> Occurrence:
-        return self._table(reference[0]), reference[1]
 
 
 def reference_of(node: Node) -> Reference:

@@ -1,7 +1,8 @@
 """SQL text to trees. sqlglot parses; an error names what is not in the grammar.
 
 In: a query in a dialect of sqlglot, and the schema. Out: a tree of `grammar.txt`'s rules. Aliases are resolved, `*`
-becomes the `*` of one of the query's tables, and the tree says of the FROM clause only what `joins.py` cannot infer.
+becomes the `*` of one of the query's tables, and the tree keeps only those parts of the FROM clause that `joins.py`
+cannot infer.
 """
 
 import re
@@ -12,10 +13,10 @@ from sqlglot import exp
 
 from dtfixup.errors import SqlError
 from dtfixup.sql.database.schema import Schema
-from dtfixup.sql.grammar.expressions import STAR, ExpressionReader, Scope, bare, flat
+from dtfixup.sql.grammar.expressions import STAR, ExpressionReader, Scope, bare, clauses, split
 from dtfixup.sql.grammar.joins import Condition, Join, Joiner
 from dtfixup.sql.grammar.sources import find_source, infers
-from dtfixup.sql.grammar.tree import Child, Node, Occurrence, nodes, occurrences
+from dtfixup.sql.grammar.tree import Child, Node, Occurrence, nodes, occurrences, references
 
 _MAX_DEPTH = 100
 _QUOTES_STRINGS = {"sqlite", "mysql"}
@@ -54,8 +55,7 @@ class SqlReader:
 
     def _statement(self, query: exp.Expr, *, nested: bool) -> Node:
         if isinstance(query, exp.Subquery):
-            odd = {name for name, value in query.args.items() if value} - {"this"}
-            if odd:
+            if odd := clauses(query) - {"this"}:
                 raise SqlError(f"{', '.join(sorted(odd)).upper()} after a query in parentheses is not in the grammar")
             return self._statement(query.this, nested=nested)
         if isinstance(query, exp.SetOperation):
@@ -99,8 +99,8 @@ class SqlReader:
         sides = [side for side in (query.left, query.right) if isinstance(side, exp.Select)]
         plain = {"expressions", "from_", "joins", "where", "kind"}
         for side in sides:
-            clauses = {name for name, value in side.args.items() if value}
-            if not clauses <= plain or len(side.expressions) != 1 or not isinstance(side.expressions[0], exp.Star):
+            is_star = len(side.expressions) == 1 and isinstance(side.expressions[0], exp.Star)
+            if not is_star or clauses(side) - plain:
                 return None
         if len(sides) != 2:
             return None
@@ -112,8 +112,7 @@ class SqlReader:
         return self._place_stars(node, joins, ordered=nested)
 
     def _select(self, query: exp.Select, *, member: bool, nested: bool) -> Node:
-        odd = {name for name, value in query.args.items() if value} - _KNOWN_CLAUSES
-        if odd:
+        if odd := clauses(query) - _KNOWN_CLAUSES:
             raise SqlError(f"{', '.join(sorted(name.strip('_').upper() for name in odd))} is not in the grammar")
         source = query.args.get("from_")
         if source is None:
@@ -122,9 +121,7 @@ class SqlReader:
             return self._count_rows(query, source.this)
         scope, joins = self._sources(query)
         select = self._select_list(query, scope)
-        has_star = any(
-            isinstance(item, Node) and item.children == (STAR,) and item.rule == "Column" for item in _items(select)
-        )
+        has_star = Node("Column", (STAR,)) in _items(select)
         if has_star and any(join.args.get("using") for join in query.args.get("joins") or []):
             raise SqlError("SELECT * over USING, which merges columns, is not in the grammar")
         where = self._where(query, scope)
@@ -132,22 +129,24 @@ class SqlReader:
         order = self._order(query, scope)
         if member and order is not None:
             raise SqlError("ORDER BY or LIMIT on one side of a set operation is not SQL")
-        if group is None:
-            if having is not None:
-                raise SqlError("HAVING without GROUP BY is not in the grammar")
-            children: tuple[Child, ...] = (select, where) if member else (select, where, order)
-            node = Node("Member" if member else "Plain", (*children, None))
+        children: list[Child] = [select, where]
+        if group is not None:
+            children += [self._group(group, scope)]
+            children += [None if having is None else self._expressions.condition(having.this, scope)]
+        elif having is not None:
+            raise SqlError("HAVING without GROUP BY is not in the grammar")
+        if member:
+            rule = "Member" if group is None else "GroupedMember"
         else:
-            keys = self._group(group, scope)
-            kept = None if having is None else self._expressions.condition(having.this, scope)
-            children = (select, where, keys, kept) if member else (select, where, keys, kept, order)
-            node = Node("GroupedMember" if member else "Grouped", (*children, None))
-        return self._place_stars(node, joins, ordered=nested or has_star)  # the order of tables is the order of columns
+            rule = "Plain" if group is None else "Grouped"
+            children += [order]
+        # The order of the tables is the order of the columns of a `*`.
+        return self._place_stars(Node(rule, (*children, None)), joins, ordered=nested or has_star)
 
     def _count_rows(self, query: exp.Select, inner: exp.Subquery) -> Node:
-        clauses = {name for name, value in query.args.items() if value} - {"expressions", "from_", "kind"}
         counts = len(query.expressions) == 1 and isinstance(query.expressions[0], exp.Count)
-        if clauses or not counts or not isinstance(query.expressions[0].this, exp.Star):
+        is_plain = not clauses(query) - {"expressions", "from_", "kind"}
+        if not is_plain or not counts or not isinstance(query.expressions[0].this, exp.Star):
             raise SqlError("a query over a query is in the grammar only as SELECT count(*) FROM (...)")
         return Node("CountRows", (self._statement(inner.this, nested=True),))
 
@@ -166,8 +165,8 @@ class SqlReader:
         tables = list(dict.fromkeys(join.table for join in joins))
         if not any(STAR in part.children for part in nodes(node)):
             return tables[:1]
-        named = {table for table, _ in occurrences(_without_star(node), self.schema)}
         columns = self.schema.columns
+        named = {columns[column].table for column, _ in references(node) if column != STAR}
         referred = {
             columns[target].table
             for source, target in self.schema.foreign_pairs
@@ -176,27 +175,23 @@ class SqlReader:
         return sorted(tables, key=lambda table: (table in named, table in referred, table))
 
     def _sources(self, query: exp.Select) -> tuple[Scope, tuple[Join, ...]]:
-        names: list[str] = []
-        tables: list[Occurrence] = []
+        scope: list[tuple[str, Occurrence]] = []
         joined = query.args.get("joins") or []
         for source in (query.args["from_"].this, *(join.this for join in joined)):
             if not isinstance(source, exp.Table):
                 raise SqlError(f"{source.key.upper()} in FROM is not in the grammar")
             table = self._table(source)
-            names.append(source.alias_or_name.lower())
-            tables.append((table, 1 + sum(known == table for known, _ in tables)))
-        scope = Scope(tuple(names), tuple(tables))
-        conditions: list[tuple[Condition, ...]] = [()]
+            earlier = sum(other == table for _, (other, _) in scope)
+            scope.append((source.alias_or_name.lower(), (table, earlier + 1)))
+        joins = [Join(*scope[0][1])]
         for position, join in enumerate(joined, 1):
             if join.side or (join.kind and join.kind not in {"INNER", "CROSS"}) or join.method:
                 raise SqlError(f"{join.side or join.kind or join.method} JOIN is not in the grammar")
-            conditions.append(tuple(self._join_conditions(join, scope, position)))
-        joins = (Join(*occurrence, own) for occurrence, own in zip(tables, conditions, strict=True))
+            joins.append(Join(*scope[position][1], tuple(self._join_conditions(join, scope, position))))
         return scope, tuple(joins)
 
     def _table(self, source: exp.Table) -> int:
-        odd = {name for name, value in source.args.items() if value} - {"this", "alias", "db"}
-        if odd:
+        if odd := clauses(source) - {"this", "alias", "db"}:
             raise SqlError(f"{', '.join(sorted(name.upper() for name in odd))} of a table is not in the grammar")
         alias = source.args.get("alias")
         if alias is not None and alias.args.get("columns"):
@@ -210,19 +205,17 @@ class SqlReader:
 
     def _join_conditions(self, join: exp.Join, scope: Scope, position: int) -> Iterable[Condition]:
         for name in join.args.get("using") or []:
-            left = self._expressions.find(name.name, Scope(scope.names[:position], scope.tables[:position]))
-            right = self._expressions.find(
-                name.name, Scope(scope.names[position : position + 1], scope.tables[position : position + 1])
-            )
+            left = self._expressions.find(name.name, scope[:position])
+            right = self._expressions.find(name.name, [scope[position]])
             if left is None or right is None:
                 raise SqlError(f"USING names {name.name!r}, which is not a column of both tables")
             yield ((left, right),)
         on = join.args.get("on")
         if on is None or (isinstance(on, exp.Boolean) and on.this):
             return
-        for part in flat(on, exp.And):
+        for part in split(on, exp.And):
             pairs = []
-            for equal in flat(part, exp.Or):
+            for equal in split(part, exp.Or):
                 sides = (equal.this, equal.expression) if isinstance(equal, exp.EQ) else ()
                 references = [self._expressions.column(side, scope) for side in sides if isinstance(side, exp.Column)]
                 match references:
@@ -247,11 +240,10 @@ class SqlReader:
     def _item(self, item: exp.Expr, scope: Scope) -> Node:
         if isinstance(item, exp.Alias):
             return self._item(item.this, scope)
-        if isinstance(item, exp.Star):
-            return Node("Column", (STAR,))
-        if isinstance(item, exp.Column) and isinstance(item.this, exp.Star):
-            if len(scope.tables) > 1:
-                raise SqlError("table.* beside other tables is not in the grammar")
+        is_table_star = isinstance(item, exp.Column) and isinstance(item.this, exp.Star)
+        if is_table_star and len(scope) > 1:
+            raise SqlError("table.* beside other tables is not in the grammar")
+        if is_table_star or isinstance(item, exp.Star):
             return Node("Column", (STAR,))
         return self._expressions.expression(item, scope)
 
@@ -269,7 +261,7 @@ class SqlReader:
                 raise SqlError("GROUP BY a column of a table's third occurrence is not in the grammar")
             rule = "By" if reference[1] == 1 else "ByAgain"
             node = Node(rule, (reference[0],)) if node is None else Node(f"{rule}Then", (reference[0], node))
-        if node is None or {name for name, value in group.args.items() if value} - {"expressions"}:
+        if node is None or clauses(group) - {"expressions"}:
             raise SqlError("this GROUP BY is not in the grammar")
         return node
 
@@ -287,7 +279,8 @@ class SqlReader:
                 raise SqlError("NULLS FIRST and NULLS LAST are not in the grammar")
             keys.append((self._expressions.expression(_unaliased(key.this, query), scope), descending))
         if len(keys) == 1 and count is not None and count.text == "1":
-            return Node("Highest" if keys[0][1] else "Lowest", (keys[0][0],))
+            [(expression, descending)] = keys
+            return Node("Highest" if descending else "Lowest", (expression,))
         node: Node | None = None
         for expression, descending in reversed(keys):
             rule = "Descending" if descending else "Ascending"
@@ -303,10 +296,9 @@ class SqlReader:
             return 0
         if first.rule.startswith("Pair"):
             return int(first.rule.removeprefix("Pair"))
-        if first.rule == "Distinct" and isinstance(first.children[0], Node):
-            first = first.children[0]
-        items = [child.children[0] for child in first.children if isinstance(child, Node) and child.rule == "Column"]
-        return 0 if any(isinstance(item, int) and self.schema.is_star(item) for item in items) else len(first.children)
+        items = _items(first)
+        has_star = any(Node("Column", (star,)) in items for star in self.schema.stars)
+        return 0 if has_star else len(items)
 
 
 def check_depth(sql: str) -> None:
@@ -349,7 +341,7 @@ def _unaliased(key: exp.Expr, query: exp.Select) -> exp.Expr:
 
 
 def _with_star(node: Node, star: int) -> Node:
-    """The node with every open `*` replaced; nested queries have none left."""
+    """The node with a table's `*` for every open one; nested queries have none left."""
     children: list[Child] = []
     for child in node.children:
         if isinstance(child, Node):
@@ -357,8 +349,3 @@ def _with_star(node: Node, star: int) -> Node:
         else:
             children.append(star if child == STAR else child)
     return Node(node.rule, tuple(children))
-
-
-def _without_star(node: Node) -> Node:
-    children = (_without_star(child) if isinstance(child, Node) else child for child in node.children)
-    return Node(node.rule, tuple(child for child in children if child != STAR))

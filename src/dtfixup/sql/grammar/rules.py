@@ -1,16 +1,17 @@
 """The grammar of queries, read from `grammar.txt` into tables.
 
-In: the text of the grammar. Out: `Grammar`: its rules, its states, and for each state the rules, kinds of columns and
-kinds of values that are legal next, as boolean tables. A state is a symbol with its attributes and whether it may be
-left out, so one gather gives the masks of a batch of states.
+In: the text of the grammar. Out: a `Grammar` with its rules and states, and boolean tables of the rules, kinds of
+columns and kinds of values that are legal in each state. A state is a symbol with its attributes, and whether it may
+be left out, so one gather gives the masks of a batch of states.
 """
 
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
-from functools import cached_property, lru_cache
+from functools import cache, cached_property
 from importlib.resources import files
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,12 +67,15 @@ class State:
 
     symbol: str
     optional: bool
-    choice: Choice
 
     @property
     def field(self) -> str:
         """The symbol without its attributes: the type of the frontier field."""
         return self.symbol.partition("[")[0]
+
+    @property
+    def choice(self) -> Choice:
+        return {"column": Choice.COLUMN, "value": Choice.VALUE}.get(self.field, Choice.RULE)
 
     def __str__(self) -> str:
         return f"{self.symbol}?" if self.optional else self.symbol
@@ -102,14 +106,10 @@ class Grammar:
         return np.array([state.choice for state in self.states], np.int8)
 
     @cached_property
-    def fields(self) -> tuple[str, ...]:
-        """The types of frontier fields: symbols without attributes, in order of first use."""
-        return tuple(dict.fromkeys(state.field for state in self.states))
-
-    @cached_property
     def field_S(self) -> NDArray[np.int16]:
-        index = {field: position for position, field in enumerate(self.fields)}
-        return np.array([index[state.field] for state in self.states], np.int16)
+        """The types of the states' frontier fields, numbered in order of first use."""
+        fields = list(dict.fromkeys(state.field for state in self.states))
+        return np.array([fields.index(state.field) for state in self.states], np.int16)
 
     @cached_property
     def child_counts(self) -> tuple[int, ...]:
@@ -120,17 +120,14 @@ class Grammar:
         """The states that `rule` opens in `state`."""
         return tuple(int(child) for child in self.children_SRC[state, rule] if child >= 0)
 
-    def costs(self, kinds: NDArray[np.bool_] | None = None) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    def costs(self, kinds_K: NDArray[np.bool_]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """The fewest actions that finish a state, and that follow a rule in a state; `UNREACHABLE` if none can.
 
-        `kinds` marks the `ColumnKind`s of the schema: without columns to add up, `Sum` cannot be finished.
+        `kinds_K` marks the `ColumnKind`s of the schema: without columns to add up, `Sum` cannot be finished.
         """
-        present = np.ones(len(ColumnKind), bool) if kinds is None else kinds
         cost_S = np.full(len(self.states), UNREACHABLE, np.int32)
-        leaf = (self.choice_S == Choice.VALUE) | (
-            (self.choice_S == Choice.COLUMN) & (self.columns_SK & present).any(-1)
-        )
-        cost_S[leaf] = 1
+        cost_S[self.choice_S == Choice.VALUE] = 1
+        cost_S[(self.columns_SK & kinds_K).any(-1)] = 1
         while True:
             padded = np.append(cost_S, 0)  # index -1 is padding and costs nothing
             after_SR = np.minimum(padded[self.children_SRC].sum(-1), UNREACHABLE).astype(np.int32)
@@ -144,11 +141,16 @@ class Grammar:
 
 UNREACHABLE = 10_000
 
+_Alternatives: TypeAlias = dict[str, list[str]]
+"""The children of each rule that a symbol offers."""
+_Instance: TypeAlias = tuple[str, str, str]
+"""A symbol with an attribute's value, the attribute in brackets, and the value in brackets that replaces it."""
+
 _ALTERNATIVE = re.compile(r"(\w+)\((.*)\)$")
 _HEADER = re.compile(r"(\w+)(?:\[([\w,]+)\])?:\s*(.*)$")
 
 
-@lru_cache(maxsize=1)
+@cache
 def sql_grammar() -> Grammar:
     """The bundled grammar of queries, read once."""
     return read_grammar((files("dtfixup.sql.grammar") / "grammar.txt").read_text(encoding="utf-8"))
@@ -157,75 +159,67 @@ def sql_grammar() -> Grammar:
 def read_grammar(text: str) -> Grammar:
     """Read a grammar in the form that the head of `grammar.txt` describes."""
     attributes: dict[str, list[str]] = {}
-    symbols: dict[str, dict[str, list[str]]] = {}
+    symbols: dict[str, _Alternatives] = {}
     accepts: dict[str, list[str]] = {}
     start = ""
-    open_symbols: list[tuple[str, dict[str, str]]] = []
+    instances: list[_Instance] = []
     for number, line in _lines(text):
-        if line.startswith("attribute "):
-            name, _, values = line.removeprefix("attribute ").partition("=")
+        keyword, _, rest = line.partition(" ")
+        if keyword == "attribute":
+            name, _, values = rest.partition("=")
             attributes[name.strip()] = values.split()
-        elif line.startswith("start "):
-            start = line.removeprefix("start ").strip()
-        elif line.startswith("accept "):
-            symbol, _, kinds = line.removeprefix("accept ").partition(":")
+        elif keyword == "start":
+            start = rest.strip()
+        elif keyword == "accept":
+            symbol, _, kinds = rest.partition(":")
             accepts[symbol.strip()] = kinds.split()
-        elif header := _HEADER.match(line):
-            open_symbols = _instances(header[1], header[2], attributes)
-            if header[3]:
-                _add(symbols, open_symbols, header[3], number)
         else:
-            _add(symbols, open_symbols, line.strip(), number)
+            alternative = line
+            if header := _HEADER.match(line):
+                instances = _instances(header[1], header[2], attributes)
+                alternative = header[3]
+            elif not instances:
+                raise ConfigError(f"grammar line {number}: an alternative before any symbol: {line!r}")
+            for instance in instances if alternative else ():
+                _add(symbols, instance, alternative, number)
     return _tables(symbols, accepts, start)
 
 
 def _lines(text: str) -> Iterator[tuple[int, str]]:
     for number, line in enumerate(text.splitlines(), 1):
-        stripped = line.partition("#")[0].rstrip()
-        if stripped:
+        if stripped := line.partition("#")[0].strip():
             yield number, stripped
 
 
-def _instances(name: str, bracket: str | None, attributes: Mapping[str, list[str]]) -> list[tuple[str, dict[str, str]]]:
-    """Pairs of a header: a symbol with its attribute value, and the value that the attribute's name stands for."""
+def _instances(name: str, bracket: str | None, attributes: Mapping[str, list[str]]) -> list[_Instance]:
     if bracket is None:
-        return [(name, {})]
-    if bracket in attributes:
-        return [(f"{name}[{value}]", {bracket: value}) for value in attributes[bracket]]
-    return [(f"{name}[{value}]", {}) for value in bracket.split(",")]
+        return [(name, "", "")]
+    values = attributes.get(bracket) or bracket.split(",")
+    return [(f"{name}[{value}]", f"[{bracket}]", f"[{value}]") for value in values]
 
 
-def _add(
-    symbols: dict[str, dict[str, list[str]]], targets: list[tuple[str, dict[str, str]]], text: str, number: int
-) -> None:
-    """Add one alternative to every instance of the open symbol."""
-    if not targets:
-        raise ConfigError(f"grammar line {number}: an alternative before any symbol: {text!r}")
-    for symbol, bindings in targets:
-        own = symbols.setdefault(symbol, {})
-        bound = text
-        for name, value in bindings.items():
-            bound = bound.replace(f"[{name}]", f"[{value}]")
-        if bound.startswith("like "):
-            source, _, without = bound.removeprefix("like ").partition(" without ")
-            if source not in symbols:
-                raise ConfigError(f"grammar line {number}: {source!r} is not defined above")
-            if without.strip() and without.strip() not in symbols[source]:
-                raise ConfigError(f"grammar line {number}: {source} offers no {without.strip()} to leave out")
-            taken = {rule: children for rule, children in symbols[source].items() if rule != without.strip()}
-            twice = sorted(set(taken) & set(own))
-            if twice:
-                raise ConfigError(f"grammar line {number}: {symbol} offers {twice[0]} twice")
-            own.update(taken)
-        elif match := _ALTERNATIVE.match(bound):
-            if match[1] in own:
-                raise ConfigError(f"grammar line {number}: {symbol} offers {match[1]} twice")
-            own[match[1]] = [child.strip() for child in match[2].split(",") if child.strip()]
-        else:
-            raise ConfigError(f"grammar line {number}: expected Rule(child, ...), got {text!r}")
+def _add(symbols: dict[str, _Alternatives], instance: _Instance, text: str, number: int) -> None:
+    """Add an alternative to one instance of a symbol."""
+    symbol, attribute, value = instance
+    own = symbols.setdefault(symbol, {})
+    bound = text.replace(attribute, value)
+    if bound.startswith("like "):
+        source, _, without = map(str.strip, bound.removeprefix("like ").partition(" without "))
+        if source not in symbols:
+            raise ConfigError(f"grammar line {number}: {source!r} is not defined above")
+        if without and without not in symbols[source]:
+            raise ConfigError(f"grammar line {number}: {source} offers no {without} to leave out")
+        added = {rule: children for rule, children in symbols[source].items() if rule != without}
+    elif match := _ALTERNATIVE.match(bound):
+        added = {match[1]: [child.strip() for child in match[2].split(",") if child.strip()]}
+    else:
+        raise ConfigError(f"grammar line {number}: expected Rule(child, ...), got {text!r}")
+    if twice := sorted(set(added) & set(own)):
+        raise ConfigError(f"grammar line {number}: {symbol} offers {twice[0]} twice")
+    own.update(added)
 
 
-def _tables(symbols: Mapping[str, Mapping[str, list[str]]], accepts: Mapping[str, list[str]], start: str) -> Grammar:
+def _tables(symbols: Mapping[str, _Alternatives], accepts: Mapping[str, list[str]], start: str) -> Grammar:
     """Number the states in the order they are reached from `start`, and fill the tables."""
     if not start:
         raise ConfigError("the grammar has no line `start symbol`")
@@ -251,21 +245,17 @@ def _tables(symbols: Mapping[str, Mapping[str, list[str]]], accepts: Mapping[str
     values_SK = np.zeros((len(order), len(VALUE_KINDS)), bool)
     children_SRC = np.full((len(order), len(rules), width), -1, np.int16)
     for state, name in enumerate(order):
-        symbol, optional = name.removesuffix("?"), name.endswith("?")
-        field = symbol.partition("[")[0]
-        choice = {"column": Choice.COLUMN, "value": Choice.VALUE}.get(field, Choice.RULE)
-        states.append(State(symbol, optional, choice))
-        rules_SR[state, REDUCE] = optional
+        symbol = name.removesuffix("?")
+        states.append(State(symbol, optional=name.endswith("?")))
+        rules_SR[state, REDUCE] = states[-1].optional
+        is_column = states[-1].choice is Choice.COLUMN
+        kinds: list[str] = [kind.name.lower() for kind in ColumnKind] if is_column else [*VALUE_KINDS]
         for kind in accepts.get(symbol, []):
-            kinds = {kind.name.lower() for kind in ColumnKind} if choice is Choice.COLUMN else set(VALUE_KINDS)
             if kind not in kinds:
                 raise ConfigError(
                     f"the grammar accepts kind {kind!r} in {symbol}; known are {', '.join(sorted(kinds))}"
                 )
-            if choice is Choice.COLUMN:
-                columns_SK[state, ColumnKind[kind.upper()]] = True
-            else:
-                values_SK[state, VALUE_KINDS.index(ValueKind(kind))] = True
+            (columns_SK if is_column else values_SK)[state, kinds.index(kind)] = True
         for rule, children in symbols.get(symbol, {}).items():
             if sizes.setdefault(rule, len(children)) != len(children):
                 raise ConfigError(f"the grammar gives {rule} {sizes[rule]} children and {len(children)}")

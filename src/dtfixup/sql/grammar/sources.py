@@ -9,6 +9,8 @@ from dtfixup.errors import SqlError
 from dtfixup.sql.grammar.joins import Condition, Join, Joiner
 from dtfixup.sql.grammar.tree import Node, Occurrence, Reference, refer
 
+_TABLE_RULES = ("Through", "Beside")
+
 
 def find_source(joiner: Joiner, wanted: Sequence[Join], needed: Sequence[Occurrence], *, ordered: bool) -> Node | None:
     """A `source` that builds the wanted clause and has no part that could be left out.
@@ -19,7 +21,7 @@ def find_source(joiner: Joiner, wanted: Sequence[Join], needed: Sequence[Occurre
     def suffices(hints: Sequence[Node]) -> bool:
         return _same(joiner.build(needed, _chain(hints)), wanted, ordered=ordered)
 
-    hints = next((list(proposal) for proposal in _proposals(joiner, wanted, needed) if suffices(proposal)), None)
+    hints = next(filter(suffices, _proposals(joiner, wanted, needed)), None)
     if hints is None:
         raise SqlError("the FROM clause is not in the grammar")
     for position in reversed(range(len(hints))):
@@ -36,28 +38,22 @@ def infers(joiner: Joiner, wanted: Sequence[Join], needed: Sequence[Occurrence],
 
 def _proposals(joiner: Joiner, wanted: Sequence[Join], needed: Sequence[Occurrence]) -> Iterator[list[Node]]:
     """Hints for a FROM clause, from none to all."""
+    through, beside = ([Node(rule, (joiner.schema.stars[join.table],)) for join in wanted] for rule in _TABLE_RULES)
     yield []
-    stars = joiner.schema.stars
-    unnamed = [join for join in wanted if (join.table, join.occurrence) not in needed]
-    yield from ([Node("Through", (stars[join.table],))] for join in unnamed)
-    if len(unnamed) > 1:
-        yield [Node("Through", (stars[join.table],)) for join in unnamed]
-    yield [Node("Through", (stars[join.table],)) for join in wanted]
+    unnamed = [hint for hint, join in zip(through, wanted, strict=True) if (join.table, join.occurrence) not in needed]
+    yield from ([hint] for hint in unnamed)
+    yield unnamed
+    yield through
     conditions = [condition for join in wanted for condition in join.conditions]
     inferred = {_unordered(condition) for join in joiner.build(needed) for condition in join.conditions}
-    special = [condition for condition in conditions if _unordered(condition) not in inferred]
-    if special:
-        yield [hint for condition in special for hint in _on(condition)]
-    all_conditions = [hint for condition in conditions for hint in _on(condition)]
-    first = [Node("Through", (stars[wanted[0].table],))]
-    yield all_conditions
-    yield first + all_conditions
-    touched = {
-        (joiner.schema.columns[column].table, which) for group in conditions for pair in group for column, which in pair
-    }
-    loose = [Node("Beside", (stars[join.table],)) for join in wanted if (join.table, join.occurrence) not in touched]
-    yield all_conditions + loose
-    yield [Node("Beside", (stars[join.table],)) for join in wanted] + all_conditions
+    yield [hint for condition in conditions if _unordered(condition) not in inferred for hint in _on(condition)]
+    on = [hint for condition in conditions for hint in _on(condition)]
+    yield on
+    yield [*through[:1], *on]
+    columns = {reference for condition in conditions for pair in condition for reference in pair}
+    joined = {(joiner.schema.columns[column].table, which) for column, which in columns}
+    yield on + [hint for hint, join in zip(beside, wanted, strict=True) if (join.table, join.occurrence) not in joined]
+    yield beside + on
 
 
 def _on(condition: Condition) -> list[Node]:
@@ -75,20 +71,15 @@ def _chain(hints: Sequence[Node]) -> Node | None:
 
 
 def _same(built: Sequence[Join], wanted: Sequence[Join], *, ordered: bool) -> bool:
-    tables = [(join.table, join.occurrence) for join in built]
+    """Whether two clauses are alike. Spider's evaluator compares conditions of nested queries in order, literally."""
+    tables, wanted_tables = ([(join.table, join.occurrence) for join in joins] for joins in (built, wanted))
+    conditions, wanted_conditions = ([c for join in joins for c in join.conditions] for joins in (built, wanted))
     if ordered:
-        return tables == [(join.table, join.occurrence) for join in wanted] and (_written(built) == _written(wanted))
-    if sorted(tables) != sorted((join.table, join.occurrence) for join in wanted):
-        return False
-    return {_unordered(c) for join in built for c in join.conditions} == {
-        _unordered(c) for join in wanted for c in join.conditions
-    }
+        return tables == wanted_tables and conditions == wanted_conditions
+    return sorted(tables) == sorted(wanted_tables) and (
+        {_unordered(c) for c in conditions} == {_unordered(c) for c in wanted_conditions}
+    )
 
 
 def _unordered(condition: Condition) -> frozenset[frozenset[Reference]]:
     return frozenset(frozenset(pair) for pair in condition)
-
-
-def _written(joins: Sequence[Join]) -> list[Condition]:
-    """Conditions in the order of the text: Spider's evaluator compares those of nested queries literally."""
-    return [condition for join in joins for condition in join.conditions]

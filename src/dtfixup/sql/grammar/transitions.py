@@ -1,18 +1,18 @@
 """Trees to actions and back, and which actions are legal next.
 
 In: a tree of the grammar. Out: the actions that build it top-down and left to right, each with its state and the step
-that opened that state; and back. `Masks` gives the legal next actions of a batch of states by one gather; an action is
-legal only if the query can still be finished within the step limit.
+that opened that state; and the tree again. `Masks` gives the legal next actions of a batch of states by one gather. An
+action is legal only if the query can still be finished within the step limit.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dtfixup.errors import SqlError
-from dtfixup.sql.database.schema import ColumnType, Schema
+from dtfixup.sql.database.schema import Schema
 from dtfixup.sql.grammar.rules import REDUCE, Choice, ColumnKind, Grammar, kind_index, sql_grammar
 from dtfixup.sql.grammar.tree import Child, Literal, Node
 
@@ -106,8 +106,8 @@ def _check(action: Action, state: int, grammar: Grammar) -> None:
             choice is Choice.VALUE and grammar.values_SK[state, kind_index(literal.kind, literal.text)]
         ):
             return
-    said = grammar.rules[action.rule] if isinstance(action, ApplyRule) else str(action)
-    raise SqlError(f"{said} cannot stand in {grammar.states[state]}")
+    name = grammar.rules[action.rule] if isinstance(action, ApplyRule) else str(action)
+    raise SqlError(f"{name} is not legal in {grammar.states[state]}")
 
 
 class Walk:
@@ -117,7 +117,6 @@ class Walk:
         self.grammar = grammar or sql_grammar()
         self.actions: list[Action] = []
         self._open: list[int] = [self.grammar.start]
-        self._states: list[int] = []
 
     @property
     def finished(self) -> bool:
@@ -125,7 +124,7 @@ class Walk:
 
     @property
     def state(self) -> int:
-        """The state of the next action."""
+        """The state that the next action expands."""
         return self._open[-1]
 
     @property
@@ -140,7 +139,6 @@ class Walk:
         _check(action, self.state, self.grammar)
         state = self._open.pop()
         self.actions.append(action)
-        self._states.append(state)
         if isinstance(action, ApplyRule):
             self._open += reversed(self.grammar.children(state, action.rule))
 
@@ -148,26 +146,20 @@ class Walk:
         """The tree of a finished walk."""
         if self._open:
             raise SqlError(f"the query is not complete: {self.grammar.states[self.state]} is open")
-        built, _ = self._built(0)
-        assert isinstance(built, Node)  # the start is not optional
-        return built
+        tree = self._build(iter(self.actions))
+        assert isinstance(tree, Node)  # the start is not optional
+        return tree
 
-    def _built(self, index: int) -> tuple[Child, int]:
-        """The subtree that begins at an action, and the index after it."""
-        match self.actions[index]:
+    def _build(self, actions: Iterator[Action]) -> Child:
+        """The subtree that the next actions build."""
+        match next(actions):
             case SelectColumn(column):
-                return column, index + 1
+                return column
             case SelectValue(literal):
-                return literal, index + 1
+                return literal
             case ApplyRule(rule):
-                if rule == REDUCE:
-                    return None, index + 1
-                children: list[Child] = []
-                following = index + 1
-                for _ in self.grammar.children(self._states[index], rule):
-                    child, following = self._built(following)
-                    children.append(child)
-                return Node(self.grammar.rules[rule], tuple(children)), following
+                children = tuple(self._build(actions) for _ in range(self.grammar.child_counts[rule]))
+                return None if rule == REDUCE else Node(self.grammar.rules[rule], children)
 
 
 class Masks:
@@ -217,17 +209,7 @@ def first_illegal(steps: Sequence[Step], masks: Masks, limit: int = STEP_LIMIT) 
 
 def column_kinds(schema: Schema, words: Iterable[int] = ()) -> tuple[ColumnKind, ...]:
     """The kinds of a schema's columns; `words` are text columns whose stored values are not numbers."""
-    kinds = [_KIND_OF[column.type] for column in schema.columns]
+    kinds = [ColumnKind[column.type.name] for column in schema.columns]
     for column in words:
         kinds[column] = ColumnKind.WORDS
     return tuple(kinds)
-
-
-_KIND_OF = {
-    ColumnType.STAR: ColumnKind.STAR,
-    ColumnType.NUMBER: ColumnKind.NUMBER,
-    ColumnType.TEXT: ColumnKind.TEXT,
-    ColumnType.TIME: ColumnKind.TIME,
-    ColumnType.BOOLEAN: ColumnKind.BOOLEAN,
-    ColumnType.OTHERS: ColumnKind.OTHERS,
-}

@@ -1,13 +1,13 @@
 """A query as a tree of rules whose leaves are columns and literals.
 
 `reader.py` makes trees from SQL text, `writer.py` makes text from trees, `transitions.py` turns trees into actions and
-back. This module has the nodes, and which columns and tables a query refers to.
+back. This module has the nodes, and lists the columns, tables and literals that a query refers to.
 """
 
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from typing import TypeAlias
 
 from dtfixup.errors import SqlError
@@ -21,7 +21,7 @@ PLAIN_NUMBER = re.compile(rf"-?(0|[1-9][0-9]{{0,{MAX_DIGITS}}})(\.[0-9]{{1,{MAX_
 
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """A value in a query; what it is compared with decides whether it is quoted."""
+    """A value in a query; whether it is quoted depends on what it is compared with."""
 
     text: str
     kind: ValueKind
@@ -55,13 +55,13 @@ GROUPINGS = {"By": 1, "ByThen": 1, "ByAgain": 2, "ByAgainThen": 2}
 """Rules that group by a column, with the occurrence of the table that each refers to."""
 
 
-@lru_cache(maxsize=1)
+@cache
 def statement_rules() -> frozenset[str]:
     """The rules that begin a query with its own FROM clause."""
     return _rules_of("statement")
 
 
-@lru_cache(maxsize=1)
+@cache
 def source_rules() -> frozenset[str]:
     """The rules that describe how tables are joined."""
     return _rules_of("source")

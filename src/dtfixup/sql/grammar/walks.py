@@ -1,6 +1,6 @@
 """Random legal derivations.
 
-In: a schema. Out: trees made of legal actions only. They test the claim of constrained decoding: whatever a search
+In: a schema. Out: trees made of legal actions only. They test the promise of constrained decoding: whatever a search
 chooses, it ends within the step limit in SQL that a database accepts.
 """
 

@@ -16,7 +16,7 @@ import torch
 from dtfixup.errors import BusyError, ClosingError, LateError, SchemaError
 from dtfixup.sql.ask.opened import OpenedDatabase, Reading
 from dtfixup.sql.ask.parser import Answer, TextToSql
-from dtfixup.sql.execution.guard import Rows
+from dtfixup.sql.execution.guarded import Rows
 from dtfixup.sql.execution.run import run_query
 from dtfixup.web.settings import ServerSettings
 

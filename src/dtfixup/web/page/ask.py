@@ -15,7 +15,7 @@ import gradio as gr
 from dtfixup.errors import DtFixupError, UploadError
 from dtfixup.sql.ask.answers import Answer, Verdict
 from dtfixup.sql.ask.view import remark, rows_content, rows_csv
-from dtfixup.sql.execution.guard import Rows
+from dtfixup.sql.execution.guarded import Rows
 from dtfixup.sql.linking.view import Mark
 from dtfixup.web.api.refusals import refusal_of, sentence_of
 from dtfixup.web.api.service import AnswerService

@@ -12,7 +12,7 @@ from decimal import Decimal
 from itertools import pairwise
 from typing import Any
 
-from dtfixup.sql.execution.guard import Rows
+from dtfixup.sql.execution.guarded import Rows
 from dtfixup.web.page.pictures import NARROW, WIDE, clip, draw_both_widths, escape, short_number, ticks
 
 _MOST_BARS = 30
