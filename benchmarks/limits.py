@@ -23,7 +23,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from dtfixup.demo.training import Candidate, DemoConfig, DemoData, Run, data_hash, prepare
+from dtfixup.demo.training import DemoConfig, DemoData, DemoRun, DemoTrial, prepare_stories, stories_hash
 from dtfixup.encoders import encoder_identity
 from dtfixup.files import write_json
 from dtfixup.provenance import begin, provenance
@@ -74,7 +74,7 @@ def main() -> None:
             started,
             seed=options.seeds[0],
             encoder=encoder_identity("minilm"),
-            data_hash=data_hash(data()),
+            data_hash=stories_hash(data()),
         )
         rows = [asdict(each) for each in trained]
         write_json(options.out, {**record, "config": asdict(config), "metrics": metrics, "rows": rows})
@@ -87,7 +87,7 @@ def name(limits: str) -> str:
 
 @cache
 def data() -> DemoData:
-    return prepare(DemoConfig())
+    return prepare_stories(DemoConfig())
 
 
 def train(config: DemoConfig, limits: str, rate: float, seed: int) -> Trained:
@@ -96,7 +96,7 @@ def train(config: DemoConfig, limits: str, rate: float, seed: int) -> Trained:
     logging.getLogger("dtfixup").setLevel(logging.ERROR)  # alerts are expected
     started = time.monotonic()
     config = replace(config, stream_limit=LIMITS[limits], seed=seed)
-    run = Run("dt-fixup", Candidate(rate), config, data())
+    run = DemoRun("dt-fixup", DemoTrial(rate), config, data())
     run.train_until(config.steps, lambda _: None)
     assert run.monitor is not None
     run.monitor.close()
