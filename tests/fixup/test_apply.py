@@ -13,10 +13,10 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from dtfixup.errors import AlreadyAppliedError, ConfigError, InputNormError, LoadedWeightsError, StrategyError
 from dtfixup.fixup import (
+    FusedRows,
     InputNorm,
     LayerWeights,
     Role,
-    Rows,
     dt_fixup_,
     measure_input_norm,
     strategy_named,
@@ -58,7 +58,7 @@ class Fused(nn.Module):
         self.norm, self.rms = Scale(), nn.RMSNorm(D)
 
     def fixup_weights(self) -> LayerWeights:
-        query, key, value = (Rows(self.qkv.weight, start, start + D) for start in (0, D, 2 * D))
+        query, key, value = (FusedRows(self.qkv.weight, start, start + D) for start in (0, D, 2 * D))
         return LayerWeights(
             value=[value],
             output=[self.out.weight],

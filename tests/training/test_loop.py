@@ -15,9 +15,10 @@ from dtfixup.errors import ConfigError, TrainingError
 from dtfixup.training.checkpoint import Checkpoints
 from dtfixup.training.log import read_lines
 from dtfixup.training.loop import fit
+from dtfixup.training.plan import PlannedBatch
 from dtfixup.training.schedule import anneal
 from dtfixup.weights.tensors import read_tensors
-from tests.training.toy import Batch, ToyTask, losses, run, toy_config
+from tests.training.toy import ToyTask, losses, run, toy_config
 from tests.weights.test_tensors import full_disk
 
 
@@ -77,9 +78,9 @@ def test_accumulated_batches_are_one_large_batch(tmp_path: Path) -> None:
     """Two batches of one shape, one of them not full, against the same examples at once."""
 
     class Fixed(ToyTask):
-        def batches(self, epoch: int, random: np.random.Generator) -> list[Batch]:
+        def batches(self, epoch: int, random: np.random.Generator) -> list[PlannedBatch[int]]:
             numbers = np.array([*range(13), -1, -1, -1])
-            return [Batch(part, 3) for part in np.array_split(numbers, 16 // self.batch_size)]
+            return [PlannedBatch(part, 3) for part in np.array_split(numbers, 16 // self.batch_size)]
 
     for size, accumulate in ((16, 1), (8, 2), (4, 4)):
         config = toy_config(epochs=12, accumulate=accumulate, log_every=1)

@@ -127,16 +127,16 @@ def test_kernels_agree_in_value_and_in_every_gradient(
 @pytest.mark.parametrize(
     ("kernel", "name"),
     [
-        (Kernel.PLAIN, "attend_plain"),
+        (Kernel.PLAIN, "attend_by_pairs"),
         (Kernel.TABLES, "attend_by_tables"),
-        ("plain", "attend_plain"),
+        ("plain", "attend_by_pairs"),
         ("tables", "attend_by_tables"),
         ("auto", "attend_by_tables"),
     ],
 )
 def test_a_kernel_runs_its_own_function(kernel: Kernel, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     ran = []
-    for function in ("attend_plain", "attend_by_tables"):
+    for function in ("attend_by_pairs", "attend_by_tables"):
         monkeypatch.setattr(relation_attention, function, lambda q, *_, function=function: ran.append(function) or q)
     x_BLD, relation_BLL = make_inputs(1, 2)
     make_attention(kernel=kernel)(x_BLD, None, relation_BLL)
@@ -274,7 +274,7 @@ def test_only_the_textbook_form_has_a_vector_for_every_pair(kernel: Kernel, larg
     keep_BL = torch.ones(2, 12, dtype=torch.bool)
     q_BHLZ, k_BHLZ, v_BHLZ = (layer.split(project(x_BLD)) for project in (layer.query, layer.key, layer.value))
     tables = (layer.relation_key_RZ, layer.relation_value_RZ)
-    attend = relation_attention.attend_plain if kernel is Kernel.PLAIN else relation_attention.attend_by_tables
+    attend = relation_attention.attend_by_pairs if kernel is Kernel.PLAIN else relation_attention.attend_by_tables
     with Operations() as operations:
         z_BHLZ = attend(q_BHLZ, k_BHLZ, v_BHLZ, *tables, relation_BLL, keep_BL)
         torch.autograd.grad(z_BHLZ.sum(), (q_BHLZ, k_BHLZ, v_BHLZ, *tables))

@@ -29,7 +29,7 @@ class Role(StrEnum):
 
 
 @dataclass(frozen=True)
-class Rows:
+class FusedRows:
     """One of the matrices in a fused parameter: its rows from start to stop."""
 
     parameter: Tensor
@@ -37,7 +37,7 @@ class Rows:
     stop: int
 
 
-Weight = Tensor | Rows
+Weight = Tensor | FusedRows
 
 
 @dataclass(frozen=True)
@@ -213,15 +213,15 @@ def _how_to_describe(module: object) -> str:
     return f"""{name} does not say which of its weights are value, output and MLP weights.
 Add this method to the layer class (the names on the right are yours):
 
-    from dtfixup import LayerWeights, Rows
+    from dtfixup import LayerWeights, FusedRows
 
     def fixup_weights(self) -> LayerWeights:
         return LayerWeights(
-            value=[self.attention.value.weight],  # of a fused [q; k; v]: Rows(self.qkv.weight, 2 * d, 3 * d)
+            value=[self.attention.value.weight],  # of a fused [q; k; v]: FusedRows(self.qkv.weight, 2 * d, 3 * d)
             output=[self.attention.output.weight],
             mlp=[self.mlp.up.weight, self.mlp.down.weight],
             relation_value=[],  # the r^v tables, if the layer is relation-aware
-            unscaled=[],  # the other Rows of a fused weight
+            unscaled=[],  # the other FusedRows of a fused weight
             norms=[],  # norms that are neither nn.LayerNorm nor nn.RMSNorm
         )
 
@@ -233,7 +233,10 @@ def _attention_rows(attention: nn.MultiheadAttention) -> tuple[list[Weight], lis
     width = attention.embed_dim
     if attention._qkv_same_embed_dim:
         fused = attention.in_proj_weight
-        return [Rows(fused, 2 * width, 3 * width)], [Rows(fused, 0, width), Rows(fused, width, 2 * width)]
+        return [FusedRows(fused, 2 * width, 3 * width)], [
+            FusedRows(fused, 0, width),
+            FusedRows(fused, width, 2 * width),
+        ]
     return [attention.v_proj_weight], [attention.q_proj_weight, attention.k_proj_weight]
 
 

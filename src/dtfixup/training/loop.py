@@ -37,6 +37,7 @@ from dtfixup.training.checkpoint import (
 from dtfixup.training.config import TrainingConfig
 from dtfixup.training.health import Health
 from dtfixup.training.log import Interval, RunLog
+from dtfixup.training.plan import PlannedBatch, ShapeT
 from dtfixup.training.precision import autocast, float32_products
 from dtfixup.training.ranks import Ranks, Request, launch
 from dtfixup.training.result import FitResult, joined_in_time, joined_over_ranks, peak_gib, typical_step_ms
@@ -44,7 +45,7 @@ from dtfixup.training.schedule import anneal
 from dtfixup.training.seeds import stream_seed
 from dtfixup.training.signals import StopRequested, StopSignals
 from dtfixup.training.steps import EagerSteps, GraphSteps, StepLog
-from dtfixup.training.task import Planned, ShapeT, Task
+from dtfixup.training.task import Task
 from dtfixup.training.update import Updater
 from dtfixup.weights.tensors import model_tensors
 
@@ -199,7 +200,7 @@ class _Run(Generic[ShapeT]):
         eager = EagerSteps(loss_sum, self.updater, self._rows, self.monitor, combine=combine, in_parts=in_parts)
         self._steps = GraphSteps(eager) if graphs else eager
 
-    def _plan(self, epoch: int) -> list[Sequence[Planned[ShapeT]]]:
+    def _plan(self, epoch: int) -> list[Sequence[PlannedBatch[ShapeT]]]:
         """The batches of every update of an epoch."""
         random = np.random.default_rng(stream_seed(self.config.seed, f"data of epoch {epoch}"))
         planned, size = self.task.batches(epoch, random), self.config.accumulate
@@ -233,7 +234,7 @@ class _Run(Generic[ShapeT]):
         if self.at.step % self.updates_per_epoch == 0:
             self._epoch_ms.append(1000 * (time.monotonic() - began) / (len(plan) - done))
 
-    def _update(self, batches: Sequence[Planned[ShapeT]]) -> None:
+    def _update(self, batches: Sequence[PlannedBatch[ShapeT]]) -> None:
         self.at.step += 1
         self.updater.set_rate(self._rate_factor())
         count = sum(int((batch.examples >= 0).sum()) for batch in batches)
