@@ -233,10 +233,8 @@ def _attention_rows(attention: nn.MultiheadAttention) -> tuple[list[Weight], lis
     width = attention.embed_dim
     if attention._qkv_same_embed_dim:
         fused = attention.in_proj_weight
-        return [FusedRows(fused, 2 * width, 3 * width)], [
-            FusedRows(fused, 0, width),
-            FusedRows(fused, width, 2 * width),
-        ]
+        query, key, value = (FusedRows(fused, start, start + width) for start in (0, width, 2 * width))
+        return [value], [query, key]
     return [attention.v_proj_weight], [attention.q_proj_weight, attention.k_proj_weight]
 
 
