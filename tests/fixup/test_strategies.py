@@ -126,21 +126,6 @@ def test_only_dt_fixup_needs_the_input_norm() -> None:
     assert [name for name, strategy in STRATEGIES.items() if strategy.needs_input_norm] == ["dt-fixup"]
 
 
-def test_rezero_gates_are_learned_zeros_and_stay_so() -> None:
-    stack = make_stack("rezero")
-    initialise(stack, "rezero")
-    gates = [module.gate for module in stack.modules() if isinstance(module, Residual)]
-    assert len(gates) == 2 * DEPTH
-    assert [gate.item() for gate in gates] == [0.0] * (2 * DEPTH)
-    assert all(gate.requires_grad and gate.ndim == 0 for gate in gates)
-
-
-def test_deepnorm_skips_by_the_fourth_root_of_twice_the_depth() -> None:
-    residuals = [module for module in make_stack("deepnorm").modules() if isinstance(module, Residual)]
-    assert len(residuals) == 2 * DEPTH
-    assert [residual.constant for residual in residuals] == pytest.approx([1.681792830507429] * (2 * DEPTH))
-
-
 @torch.no_grad()
 def test_admin_skips_are_the_accumulated_deviations_of_the_branches() -> None:
     stack = make_stack("admin", relations=0)
