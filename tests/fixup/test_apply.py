@@ -4,12 +4,19 @@ import copy
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
 import torch
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
+from transformers import BertConfig, CamembertConfig, ElectraConfig, RobertaConfig, XLMRobertaConfig
+from transformers.models.bert.modeling_bert import BertLayer
+from transformers.models.camembert.modeling_camembert import CamembertLayer
+from transformers.models.electra.modeling_electra import ElectraLayer
+from transformers.models.roberta.modeling_roberta import RobertaLayer
+from transformers.models.xlm_roberta.modeling_xlm_roberta import XLMRobertaLayer
 
 from dtfixup.errors import AlreadyAppliedError, ConfigError, InputNormError, LoadedWeightsError, StrategyError
 from dtfixup.fixup import (
@@ -94,6 +101,30 @@ KINDS = [
         lambda: nn.ModuleList(Fused() for _ in range(N)),
         ("qkv.weight:v", "out.weight", "up.weight", "down.weight"),
     ),
+]
+KINDS_OF_HUGGING_FACE = [
+    (BertLayer, BertConfig),
+    (RobertaLayer, RobertaConfig),
+    (XLMRobertaLayer, XLMRobertaConfig),
+    (CamembertLayer, CamembertConfig),
+    (ElectraLayer, ElectraConfig),
+]
+
+
+def hugging_face_layers(kind: type[nn.Module], config: type) -> nn.ModuleList:
+    dropout = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    shape = config(hidden_size=D, num_attention_heads=2, intermediate_size=MLP, **dropout)
+    shape._attn_implementation = "eager"
+    return nn.ModuleList(kind(shape) for _ in range(N))
+
+
+KINDS += [
+    Kind(
+        layer.__name__,
+        partial(hugging_face_layers, layer, config),
+        ("self.value.weight", "attention.output.dense.weight", "intermediate.dense.weight", "output.dense.weight"),
+    )
+    for layer, config in KINDS_OF_HUGGING_FACE
 ]
 every_kind = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 

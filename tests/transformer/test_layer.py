@@ -187,8 +187,3 @@ def test_the_default_shape_is_the_papers() -> None:
     config = StackConfig(layers=24)
     assert (config.dim, config.heads, config.mlp_dim) == (256, 8, 1024)
     assert (config.bias, config.dropout, config.input_dropout) == (False, 0.0, 0.0)
-
-
-def test_a_width_that_heads_do_not_divide_is_refused() -> None:
-    with pytest.raises(ConfigError, match="cannot be split over 4 heads"):
-        TransformerStack(replace(CONFIG, heads=4))
