@@ -211,16 +211,29 @@ def test_an_unknown_name_says_how_to_download_it(name: str) -> None:
         load_encoder(name)
 
 
-def test_a_name_in_the_cache_of_this_machine_loads(bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of `some/encoder` in a cache of its own, still empty."""
     repository = tmp_path / "models--some--encoder"
-    shutil.copytree(bert, repository / "snapshots" / "0123abcd")
-    (repository / "refs").mkdir()
+    (repository / "refs").mkdir(parents=True)
     (repository / "refs" / "main").write_text("0123abcd")
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path))
+    return repository / "snapshots" / "0123abcd"
+
+
+def test_a_name_in_the_cache_of_this_machine_loads(bert: Path, cached: Path) -> None:
+    shutil.copytree(bert, cached)
     encoder = load_encoder("some/encoder")
     assert encoder.name == "some/encoder"
     weight = encoder.model.embeddings.word_embeddings.weight
     assert torch.equal(weight, load_file(bert / "model.safetensors")["embeddings.word_embeddings.weight"])
+
+
+def test_a_download_that_was_cut_off_is_not_taken_for_the_encoder(bert: Path, cached: Path) -> None:
+    cached.mkdir(parents=True)
+    shutil.copy(bert / "config.json", cached)
+    with pytest.raises(EncoderError, match=r"or not all of it.*hf download some/encoder"):
+        load_encoder("some/encoder")
 
 
 def test_robertas_first_positions_belong_to_its_padding(roberta: Path) -> None:
@@ -306,19 +319,6 @@ def test_loading_prints_nothing(bert: Path, capfd: pytest.CaptureFixture) -> Non
     load_encoder(bert)
     shown = capfd.readouterr()
     assert shown.out + shown.err == ""
-
-
-def test_a_download_that_was_cut_off_is_not_taken_for_the_encoder(
-    bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    snapshot = tmp_path / "models--some--encoder" / "snapshots" / "0123abcd"
-    snapshot.mkdir(parents=True)
-    shutil.copy(bert / "config.json", snapshot)
-    (tmp_path / "models--some--encoder" / "refs").mkdir()
-    (tmp_path / "models--some--encoder" / "refs" / "main").write_text("0123abcd")
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
-    with pytest.raises(EncoderError, match=r"or not all of it.*hf download some/encoder"):
-        load_encoder("some/encoder")
 
 
 def test_an_encoder_without_token_types_cannot_grow_them(tmp_path: Path) -> None:

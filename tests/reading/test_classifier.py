@@ -67,11 +67,6 @@ def test_a_classifier_and_a_reader_are_told_apart(finished: Path, tmp_path: Path
         Classifier.load(tmp_path / "choice")
 
 
-def test_a_run_resumes(finished: Path) -> None:
-    again = train_classifier(finished.parent / "own.csv", finished, config(), resume=True)
-    assert again.finished
-
-
 def test_same_texts_are_held_out_together() -> None:
     data = made_texts(40)
     doubled = replace(data, texts=data.texts * 2, labels=data.labels * 2)

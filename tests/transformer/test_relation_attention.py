@@ -180,15 +180,12 @@ def test_a_relation_id_out_of_range_is_refused(kernel: Kernel, wrong: int) -> No
         layer(x_BLD, None, relation_BLL)
 
 
-def test_missing_relation_ids_are_refused() -> None:
-    with pytest.raises(RelationError, match="needs relation ids"):
-        make_attention()(make_inputs(2, 3)[0])
-
-
-@pytest.mark.parametrize("shape", [(3, 3), (2, 3), (1, 3, 3), (2, 3, 4), (2, 4, 4), (2, 3, 3, 1)])
-def test_relation_ids_of_the_wrong_shape_are_refused(shape: tuple[int, ...]) -> None:
-    with pytest.raises(RelationError, match=r"expected \(2, 3, 3\)"):
-        make_attention()(make_inputs(2, 3)[0], None, torch.zeros(shape, dtype=torch.long))
+@pytest.mark.parametrize("checked", [False, True])
+@pytest.mark.parametrize("shape", [None, (3, 3), (2, 3), (1, 3, 3), (2, 3, 4), (2, 4, 4), (2, 3, 3, 1)])
+def test_relation_ids_must_be_there_and_of_the_right_shape(shape: tuple[int, ...] | None, checked: bool) -> None:
+    ids = None if shape is None else torch.zeros(shape, dtype=torch.long)
+    with pytest.raises(RelationError, match="needs relation ids" if shape is None else r"expected \(2, 3, 3\)"):
+        make_attention()(make_inputs(2, 3)[0], None, ids, checked=checked)
 
 
 @pytest.mark.parametrize("number", [torch.float32, torch.float64, torch.bfloat16])
@@ -237,14 +234,6 @@ def test_ids_that_were_checked_are_not_looked_at(kernel: Kernel, checked: bool, 
     with Operations() as operations:
         make_attention(kernel=kernel)(x_BLD, None, relation_BLL, checked=checked)
     assert operations.count[READS_A_NUMBER] == reads
-
-
-def test_checked_ids_are_still_needed_and_of_the_right_shape() -> None:
-    x_BLD, relation_BLL = make_inputs(2, 3)
-    with pytest.raises(RelationError, match="needs relation ids"):
-        make_attention()(x_BLD, None, None, checked=True)
-    with pytest.raises(RelationError, match=r"expected \(2, 3, 3\)"):
-        make_attention()(x_BLD, None, relation_BLL[:1], checked=True)
 
 
 @pytest.mark.parametrize(
