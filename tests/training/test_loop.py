@@ -158,11 +158,6 @@ def test_alerts_go_to_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) 
     assert result.watched["highest_input_norm_over_mu"] > 50
 
 
-def test_what_was_watched_is_joined_over_a_resume(tmp_path: Path) -> None:
-    run(tmp_path, stop_after=7)
-    assert run(tmp_path, resume=True).watched["steps_watched"] == 30
-
-
 def test_a_terminal_is_told_little(tmp_path: Path) -> None:
     said = io.StringIO()
     fit(ToyTask(), toy_config(epochs=2), tmp_path, console=Console(file=said, width=200))

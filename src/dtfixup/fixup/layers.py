@@ -135,19 +135,20 @@ def layers_of(stack: Stack) -> list[tuple[str, nn.Module, LayerWeights]]:
 
 def first_module(stack: Stack) -> nn.Module:
     """The module whose input is the stack's input: the stack itself, or its first layer if it is a plain list."""
-    if isinstance(stack, nn.Module) and not isinstance(stack, nn.ModuleList):
-        return stack
-    items = list(stack)
-    if not items:
-        raise UnsupportedLayerError("the stack is an empty list: pass the list of new layers")
-    return items[0]
+    return _called_modules(stack)[0]
 
 
 def last_module(stack: Stack) -> nn.Module:
     """The module whose output is the stack's output."""
+    return _called_modules(stack)[-1]
+
+
+def _called_modules(stack: Stack) -> list[nn.Module]:
     if isinstance(stack, nn.Module) and not isinstance(stack, nn.ModuleList):
-        return stack
-    return list(stack)[-1]
+        return [stack]
+    if not (layers := list(stack)):
+        raise UnsupportedLayerError("the stack is an empty list: pass the list of new layers")
+    return layers
 
 
 def modules_of(stack: Stack) -> Iterator[tuple[str, nn.Module]]:

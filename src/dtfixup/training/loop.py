@@ -1,9 +1,9 @@
 """The training loop: a task, a configuration and a folder → trained weights, logs and checkpoints in the folder.
 
 The gradient of an update is the mean over the examples of `accumulate` batches, whose rows the ranks share. After an
-update come a line of the log, a checkpoint and, at the end of an epoch, an evaluation, each when it is due. Between two
-lines of the log nothing waits for the device. The number of updates alone says where a run continues, so a run can stop
-after any update.
+update follow a line of the log, a checkpoint and, at the end of an epoch, an evaluation, each when it is due. Between
+two lines of the log nothing waits for the device. The number of updates alone determines where a run continues, so a
+run can stop after any update.
 """
 
 import math
@@ -64,7 +64,7 @@ def fit(
 ) -> FitResult:
     """Train to the end of the schedule, or until SIGTERM or Ctrl-C, and save.
 
-    At the end of the schedule the model has the weights for use: the average, where the run keeps one.
+    At the end of the schedule the model has the weights for use: the moving average if the run keeps one.
 
     Args:
         task: model and data, on the device of `fabric`.
@@ -327,7 +327,7 @@ class _Run(Generic[ShapeT]):
         value = evaluation[name]
         if value is not None and (self.best is None or value > self.best[name]):
             weights = model_tensors(self.task.model, self.task.left_out)
-            self.checkpoints.save_best(weights, {**self.identity, "evaluation": evaluation})
+            self.checkpoints.write(self.checkpoints.best, weights, {**self.identity, "evaluation": evaluation})
             self.best = evaluation
 
     def _describe_best(self) -> str:
@@ -346,9 +346,9 @@ class _Run(Generic[ShapeT]):
         self._saved_at, self._saved_step = time.monotonic(), self.at.step
 
     def _restored(self) -> RunState:
-        found, content, path = self.checkpoints.read_newest()
+        tensors, content, path = self.checkpoints.read_newest()
         require_same(path, content, self.identity)
-        restore(self.state, found, path, self.ranks.rank)
+        restore(self.state, tensors, path, self.ranks.rank)
         return RunState.from_json(content["standing"])
 
     def _finish(self) -> None:
@@ -363,7 +363,8 @@ class _Run(Generic[ShapeT]):
             self.updater.take_average_()
             if self.ranks.first:
                 weights = model_tensors(self.task.model, self.task.left_out)
-                self.checkpoints.save_last(weights, {**self.identity, "evaluation": self.at.history[-1]})
+                content = {**self.identity, "evaluation": self.at.history[-1]}
+                self.checkpoints.write(self.checkpoints.last, weights, content)
         elif self.ranks.first:
             why = "" if self.signals.received is None else f" by {self.signals.received.name}"
             where = f"step {self.at.step:,} of {self.total:,}, saved to {self.checkpoints.saved()[-1]}"
