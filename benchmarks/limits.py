@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from dtfixup.demo.training import Candidate, DemoConfig, DemoData, Run, data_hash, prepare
+from dtfixup.demo.training import DemoConfig, DemoData, DemoRun, DemoTrial, prepare_stories, stories_hash
 
 LIMITS = {"no limit": 0.0, "stream 2 μ": 2.0}
 """Limits on the length of vectors between layers, as multiples of μ."""
@@ -65,7 +65,7 @@ def main() -> None:
         "limits-kinship",
         metrics,
         seed=options.seeds[0],
-        data_hash=data_hash(data()),
+        data_hash=stories_hash(data()),
         config=asdict(config),
         rows=[asdict(run) for run in trained],
     )
@@ -73,7 +73,7 @@ def main() -> None:
 
 @cache
 def data() -> DemoData:
-    return prepare(DemoConfig())
+    return prepare_stories(DemoConfig())
 
 
 def train(config: DemoConfig, limits: str, rate: float, seed: int) -> Trained:
@@ -82,7 +82,7 @@ def train(config: DemoConfig, limits: str, rate: float, seed: int) -> Trained:
     logging.getLogger("dtfixup").setLevel(logging.ERROR)  # alerts are expected
     started = time.monotonic()
     config = replace(config, stream_limit=LIMITS[limits], seed=seed)
-    run = Run("dt-fixup", Candidate(rate), config, data())
+    run = DemoRun("dt-fixup", DemoTrial(rate), config, data())
     run.train_until(config.steps, lambda _: None)
     assert run.monitor is not None
     run.monitor.close()

@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from dtfixup.fixup import (
         DepthReport,
         FixupReport,
+        FusedRows,
         InputNorm,
         LayerWeights,
-        Rows,
         Strategy,
         depth_check,
         dt_fixup_,
@@ -29,9 +29,9 @@ __version__ = "0.2.0"
 __all__ = [
     "DepthReport",
     "FixupReport",
+    "FusedRows",
     "InputNorm",
     "LayerWeights",
-    "Rows",
     "Strategy",
     "depth_check",
     "dt_fixup_",

@@ -1,4 +1,4 @@
-"""Where a number comes from: command, commit, seed, encoder, data and hardware, for every result file."""
+"""The provenance of a number: command, commit, seed, encoder, data and hardware, for every result file."""
 
 import os
 import platform
@@ -35,7 +35,7 @@ def provenance(
 
 
 def begin() -> float:
-    """Read the clock and the commit, for `provenance`: a later commit is not the code that runs."""
+    """Read the clock and the commit, for `provenance`; a commit made while the command runs does not count."""
     commit()
     return time.monotonic()
 
@@ -63,7 +63,7 @@ def hardware() -> str:
 
 
 def peak_memory_gib(workers: int | None = None) -> float:
-    """An upper bound on the memory of this process and its workers: each counts as much as the largest."""
+    """An upper bound on the memory of this process and its workers, each counted as the largest."""
     unit = 2**30 if sys.platform == "darwin" else 2**20  # bytes there, KiB elsewhere
     own, worker = (resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return (own + (workers or os.cpu_count() or 1) * worker) / unit

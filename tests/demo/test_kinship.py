@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dtfixup.demo.kinship import ANSWERS, MEN, WOMEN, Fact, Step, Story, generate, kin
+from dtfixup.demo.kinship import ANSWERS, MEN, WOMEN, Fact, FamilyStep, Story, generate, kin
 
 PARENT, CHILD = {"father", "mother"}, {"son", "daughter"}
 NAMES = {
@@ -108,4 +108,4 @@ def test_the_same_seed_gives_the_same_stories_and_another_seed_others() -> None:
     ],
 )
 def test_a_path_amounts_to_generations_up_and_down(path: str, expected: tuple[int, int] | None) -> None:
-    assert kin(tuple(Step[name] for name in path.split())) == expected
+    assert kin(tuple(FamilyStep[name] for name in path.split())) == expected

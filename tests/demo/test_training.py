@@ -8,16 +8,16 @@ import torch
 from matplotlib import image
 
 from dtfixup.demo.training import (
-    CANDIDATES,
-    Candidate,
+    TRIALS,
     DemoConfig,
     DemoData,
-    Run,
+    DemoRun,
+    DemoTrial,
     accuracy,
-    data_hash,
     metrics,
     plot,
-    prepare,
+    prepare_stories,
+    stories_hash,
     train_strategy,
 )
 
@@ -29,7 +29,7 @@ TINY = DemoConfig(
 
 @pytest.fixture(scope="module")
 def data() -> DemoData:
-    return prepare(TINY)
+    return prepare_stories(TINY)
 
 
 def silent(state: dict[str, object]) -> None:
@@ -37,20 +37,20 @@ def silent(state: dict[str, object]) -> None:
 
 
 def test_baselines_are_tuned_and_dt_fixup_runs_once() -> None:
-    assert len(CANDIDATES["standard"]) >= 3
-    assert len(CANDIDATES["pre-ln"]) >= 2
-    assert len(CANDIDATES["dt-fixup"]) == 1
-    assert all(candidate.warmup for candidate in CANDIDATES["standard"])
-    assert not CANDIDATES["dt-fixup"][0].warmup
+    assert len(TRIALS["standard"]) >= 3
+    assert len(TRIALS["pre-ln"]) >= 2
+    assert len(TRIALS["dt-fixup"]) == 1
+    assert all(candidate.warmup for candidate in TRIALS["standard"])
+    assert not TRIALS["dt-fixup"][0].warmup
 
 
-@pytest.mark.parametrize("strategy", list(CANDIDATES))
+@pytest.mark.parametrize("strategy", list(TRIALS))
 def test_a_strategy_is_tuned_and_trained_to_the_end(strategy: str, data: DemoData) -> None:
     seen: list[dict[str, object]] = []
     result = train_strategy(strategy, TINY, data, seen.append)
     assert result.steps == (4, 8, 12)
     assert len(result.validation) == 3
-    assert result.learning_rate in {candidate.learning_rate for candidate in CANDIDATES[strategy]}
+    assert result.learning_rate in {candidate.learning_rate for candidate in TRIALS[strategy]}
     assert set(result.by_story_steps) == {1, 2}
     assert result.accuracy == pytest.approx(sum(result.by_story_steps.values()) / 2)
     assert metrics([result])[f"{strategy.replace('-', '_')}_accuracy"] == result.accuracy
@@ -58,13 +58,13 @@ def test_a_strategy_is_tuned_and_trained_to_the_end(strategy: str, data: DemoDat
 
 
 def test_the_last_step_is_always_on_the_curve(data: DemoData) -> None:
-    run = Run("dt-fixup", Candidate(1e-3), replace(TINY, steps=6), data)
+    run = DemoRun("dt-fixup", DemoTrial(1e-3), replace(TINY, steps=6), data)
     run.train_until(6, silent)
     assert list(run.curve) == [4, 6]
 
 
 def test_a_run_that_pauses_goes_on_as_if_it_had_not(data: DemoData) -> None:
-    paused, straight = (Run("dt-fixup", Candidate(1e-3), TINY, data) for _ in range(2))
+    paused, straight = (DemoRun("dt-fixup", DemoTrial(1e-3), TINY, data) for _ in range(2))
     paused.train_until(5, silent)
     torch.rand(3)
     paused.train_until(12, silent)
@@ -75,7 +75,7 @@ def test_a_run_that_pauses_goes_on_as_if_it_had_not(data: DemoData) -> None:
 
 def test_dt_fixup_learns_what_it_is_shown(data: DemoData) -> None:
     config = replace(TINY, steps=150, evaluate_every=150)
-    run = Run("dt-fixup", Candidate(3e-3), config, data)
+    run = DemoRun("dt-fixup", DemoTrial(3e-3), config, data)
     before = accuracy(run.model, data.train)
     run.train_until(150, silent)
     assert accuracy(run.model, data.train) > before + 40
@@ -83,7 +83,7 @@ def test_dt_fixup_learns_what_it_is_shown(data: DemoData) -> None:
 
 def test_the_data_hash_tells_data_apart(data: DemoData) -> None:
     other = replace(data, tune=data.validation)
-    assert data_hash(data) == data_hash(data) != data_hash(other)
+    assert stories_hash(data) == stories_hash(data) != stories_hash(other)
 
 
 def test_the_curves_are_drawn(data: DemoData, tmp_path: Path) -> None:

@@ -3,8 +3,6 @@
 Legend: B batch, L length, D width, H heads.
 """
 
-import copy
-import math
 import subprocess
 import sys
 from pathlib import Path
@@ -12,57 +10,26 @@ from pathlib import Path
 import pytest
 import torch
 from torch import Tensor, nn
-from transformers import BertConfig, BertModel, CamembertConfig, ElectraConfig, RobertaConfig, XLMRobertaConfig
+from transformers import BertConfig, BertModel
 from transformers.models.bert.modeling_bert import BertLayer
-from transformers.models.camembert.modeling_camembert import CamembertLayer
-from transformers.models.electra.modeling_electra import ElectraLayer
-from transformers.models.roberta.modeling_roberta import RobertaLayer
-from transformers.models.xlm_roberta.modeling_xlm_roberta import XLMRobertaLayer
 
 from dtfixup.encoders import hugging_face
 from dtfixup.errors import AlreadyAppliedError, LoadedWeightsError, UnsupportedLayerError
-from dtfixup.fixup import dt_fixup_, initialise_free_, measure_input_norm, strategy_named
+from dtfixup.fixup import dt_fixup_, initialise_free_, measure_input_norm
 from dtfixup.transformer import StackConfig, TransformerStack
+from tests.fixup.test_apply import KINDS_OF_HUGGING_FACE as KINDS
+from tests.fixup.test_apply import D, N, hugging_face_layers, same, snapshot
 
-N, D, H, MLP, MU = 3, 32, 2, 48, 2.9
-VANILLA = 1 / (2 * MU * math.sqrt(N))
+H, MU = 2, 2.9
 SHAPE = {
     "vocab_size": 20,
     "hidden_size": D,
     "num_hidden_layers": N,
     "num_attention_heads": H,
-    "intermediate_size": MLP,
+    "intermediate_size": 48,
     "max_position_embeddings": 16,
 }
-KINDS = [
-    (BertLayer, BertConfig),
-    (RobertaLayer, RobertaConfig),
-    (XLMRobertaLayer, XLMRobertaConfig),
-    (CamembertLayer, CamembertConfig),
-    (ElectraLayer, ElectraConfig),
-]
-SCALED = (
-    "attention.self.value.weight",
-    "attention.output.dense.weight",
-    "intermediate.dense.weight",
-    "output.dense.weight",
-)
 every_kind = pytest.mark.parametrize(("kind", "config"), KINDS, ids=[kind.__name__ for kind, _ in KINDS])
-
-
-def fresh_layers(kind: type[nn.Module] = BertLayer, config: type = BertConfig) -> nn.ModuleList:
-    shape = config(**SHAPE, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
-    shape._attn_implementation = "eager"
-    return nn.ModuleList(kind(shape) for _ in range(N))
-
-
-def snapshot(module: nn.Module) -> dict[str, Tensor]:
-    return {name: tensor.clone() for name, tensor in module.state_dict().items()}
-
-
-def same(module: nn.Module, before: dict[str, Tensor]) -> bool:
-    after = module.state_dict()
-    return after.keys() == before.keys() and all(torch.equal(after[name], before[name]) for name in before)
 
 
 class Reader(nn.Module):
@@ -91,40 +58,8 @@ def test_every_registered_class_is_tested_here() -> None:
 
 
 @every_kind
-def test_measured_factor_is_the_formula_for_every_scaled_tensor(kind: type[nn.Module], config: type) -> None:
-    layers = fresh_layers(kind, config)
-    unscaled = copy.deepcopy(layers)
-    strategy_named("unscaled").initialise_(unscaled, generator=torch.Generator().manual_seed(0))
-    report = dt_fixup_(layers, MU, generator=torch.Generator().manual_seed(0))
-    raw = dict(unscaled.named_parameters())
-    scaled = 0
-    for name, tensor in layers.named_parameters():
-        if name.endswith(SCALED):
-            torch.testing.assert_close(tensor / raw[name], torch.full_like(tensor, VANILLA), rtol=1e-6, atol=0)
-            scaled += 1
-        elif tensor.ndim == 2:
-            assert name.endswith(("query.weight", "key.weight"))
-            assert torch.equal(tensor, raw[name]), name
-        else:
-            assert not tensor.any(), name
-    assert scaled == N * len(SCALED)
-    factors = [row.measured_factor for row in report.tensors if row.factor != 1]
-    assert factors == pytest.approx([VANILLA] * scaled, rel=1e-6)
-
-
-@every_kind
-def test_every_matrix_is_xavier(kind: type[nn.Module], config: type) -> None:
-    layers = fresh_layers(kind, config)
-    dt_fixup_(layers, MU, generator=torch.Generator().manual_seed(0))
-    for name, tensor in layers.named_parameters():
-        if tensor.ndim == 2:
-            bound = math.sqrt(6 / sum(tensor.shape)) * (VANILLA if name.endswith(SCALED) else 1)
-            assert 0.95 * bound < tensor.abs().max() <= bound * (1 + 1e-6), name
-
-
-@every_kind
 def test_a_treated_layer_computes_the_equation_without_norms(kind: type[nn.Module], config: type) -> None:
-    layers = fresh_layers(kind, config)
+    layers = hugging_face_layers(kind, config)
     removed = dt_fixup_(layers, 0.2).norms_removed
     assert len(removed) == 2 * N
     assert not any(isinstance(module, nn.LayerNorm) for module in layers.modules())

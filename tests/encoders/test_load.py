@@ -1,10 +1,11 @@
 """Encoders by name and by folder, offline, checked, and with errors that say what to do."""
 
 import importlib.util
+import os
 import shutil
 import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import huggingface_hub
@@ -159,40 +160,36 @@ def test_a_folder_loads_as_it_was_saved(bert: Path) -> None:
     }
 
 
-def test_a_folder_without_a_configuration_is_refused(bert: Path, tmp_path: Path) -> None:
-    folder = copied(bert, tmp_path)
-    (folder / "config.json").unlink()
-    with pytest.raises(EncoderError, match=r"is not an encoder: it has no config\.json"):
-        load_encoder(folder)
-
-
-def test_pickled_weights_are_never_read(bert: Path, tmp_path: Path) -> None:
-    folder = copied(bert, tmp_path)
+def pickle_weights(folder: Path) -> None:
     torch.save(load_file(folder / "model.safetensors"), folder / "pytorch_model.bin")
     (folder / "model.safetensors").unlink()
-    with pytest.raises(EncoderError, match=r"no safetensors weights.*convert it with"):
-        load_encoder(folder)
 
 
-def test_a_folder_without_a_tokenizer_is_refused(bert: Path, tmp_path: Path) -> None:
-    folder = copied(bert, tmp_path)
+def remove_tokenizer(folder: Path) -> None:
     for file in folder.glob("*token*"):
         file.unlink()
-    with pytest.raises(EncoderError, match=r"has no tokenizer: copy tokenizer\.json"):
-        load_encoder(folder)
 
 
-def test_truncated_weights_are_refused(bert: Path, tmp_path: Path) -> None:
-    weights = copied(bert, tmp_path) / "model.safetensors"
-    weights.write_bytes(weights.read_bytes()[:-100])
-    with pytest.raises(EncoderError, match="cannot be read, it may be damaged"):
-        load_encoder(weights.parent)
-
-
-def test_a_configuration_of_other_weights_is_refused(bert: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda folder: (folder / "config.json").unlink(), r"is not an encoder: it has no config\.json"),
+        (pickle_weights, r"no safetensors weights.*convert it with"),
+        (remove_tokenizer, r"has no tokenizer: copy tokenizer\.json"),
+        (lambda folder: os.truncate(folder / "model.safetensors", 5000), "cannot be read, it may be damaged"),
+        (
+            lambda folder: BertConfig(**{**SHAPE, "intermediate_size": 20}).save_pretrained(folder),
+            "cannot be read, it may be damaged",
+        ),
+    ],
+    ids=["no configuration", "pickled", "no tokenizer", "truncated", "other sizes"],
+)
+def test_an_incomplete_or_damaged_folder_is_refused(
+    damage: Callable[[Path], object], message: str, bert: Path, tmp_path: Path
+) -> None:
     folder = copied(bert, tmp_path)
-    BertConfig(**{**SHAPE, "intermediate_size": 20}).save_pretrained(folder)
-    with pytest.raises(EncoderError, match="cannot be read, it may be damaged"):
+    damage(folder)
+    with pytest.raises(EncoderError, match=message):
         load_encoder(folder)
 
 
@@ -205,22 +202,38 @@ def test_a_checkpoint_that_lacks_weights_is_refused(bert: Path, tmp_path: Path) 
         load_encoder(folder)
 
 
-@pytest.mark.parametrize("name", ["nobody/no-such-encoder", "no-such-encoder"])
+@pytest.mark.parametrize("name", ["nobody/no-such-encoder", "no-such-encoder", "no/such/folder", "/none", "~/x", "a b"])
 def test_an_unknown_name_says_how_to_download_it(name: str) -> None:
-    with pytest.raises(EncoderError, match=rf"`hf download {name}`.*download=True.*\"minilm\" is always available"):
+    with pytest.raises(
+        EncoderError,
+        match=rf"is not on this machine.*`hf download {name}`.*download=True.*\"minilm\" is always available",
+    ):
         load_encoder(name)
 
 
-def test_a_name_in_the_cache_of_this_machine_loads(bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of `some/encoder` in a cache of its own, still empty."""
     repository = tmp_path / "models--some--encoder"
-    shutil.copytree(bert, repository / "snapshots" / "0123abcd")
-    (repository / "refs").mkdir()
+    (repository / "refs").mkdir(parents=True)
     (repository / "refs" / "main").write_text("0123abcd")
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path))
+    return repository / "snapshots" / "0123abcd"
+
+
+def test_a_name_in_the_cache_of_this_machine_loads(bert: Path, cached: Path) -> None:
+    shutil.copytree(bert, cached)
     encoder = load_encoder("some/encoder")
     assert encoder.name == "some/encoder"
     weight = encoder.model.embeddings.word_embeddings.weight
     assert torch.equal(weight, load_file(bert / "model.safetensors")["embeddings.word_embeddings.weight"])
+
+
+def test_a_download_that_was_cut_off_is_not_taken_for_the_encoder(bert: Path, cached: Path) -> None:
+    cached.mkdir(parents=True)
+    shutil.copy(bert / "config.json", cached)
+    with pytest.raises(EncoderError, match=r"or not all of it.*hf download some/encoder"):
+        load_encoder("some/encoder")
 
 
 def test_robertas_first_positions_belong_to_its_padding(roberta: Path) -> None:
@@ -306,25 +319,6 @@ def test_loading_prints_nothing(bert: Path, capfd: pytest.CaptureFixture) -> Non
     load_encoder(bert)
     shown = capfd.readouterr()
     assert shown.out + shown.err == ""
-
-
-@pytest.mark.parametrize("name", ["no/such/folder", "/none/such", "./models/bert", "~/nothing", "a b"])
-def test_a_folder_that_is_not_there_is_an_encoder_error(name: str) -> None:
-    with pytest.raises(EncoderError, match="is not on this machine"):
-        load_encoder(name)
-
-
-def test_a_download_that_was_cut_off_is_not_taken_for_the_encoder(
-    bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    snapshot = tmp_path / "models--some--encoder" / "snapshots" / "0123abcd"
-    snapshot.mkdir(parents=True)
-    shutil.copy(bert / "config.json", snapshot)
-    (tmp_path / "models--some--encoder" / "refs").mkdir()
-    (tmp_path / "models--some--encoder" / "refs" / "main").write_text("0123abcd")
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
-    with pytest.raises(EncoderError, match=r"or not all of it.*hf download some/encoder"):
-        load_encoder("some/encoder")
 
 
 def test_an_encoder_without_token_types_cannot_grow_them(tmp_path: Path) -> None:

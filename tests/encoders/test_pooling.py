@@ -39,18 +39,6 @@ def test_pooling_equals_a_loop_over_words(case: tuple[Tensor, int]) -> None:
     assert torch.equal(keep_BW, expected_keep_BW)
 
 
-def test_a_word_without_subwords_is_zero_and_not_kept() -> None:
-    pooled_BWD, keep_BW = pool_words(torch.ones(1, 3, D), torch.tensor([[-1, 0, 2]]), 4)
-    assert keep_BW.tolist() == [[True, False, True, False]]
-    assert pooled_BWD[0, :, 0].tolist() == [1, 0, 1, 0]
-
-
-def test_special_tokens_and_padding_count_for_no_word() -> None:
-    states_BTD = torch.tensor([[[1e6], [2.0], [4.0], [1e6], [1e6]]])
-    pooled_BWD, _ = pool_words(states_BTD, torch.tensor([[-1, 0, 0, -1, -1]]))
-    assert pooled_BWD.tolist() == [[[3.0]]]
-
-
 def test_without_a_number_of_words_the_highest_index_decides() -> None:
     pooled_BWD, keep_BW = pool_words(torch.ones(2, 2, D), torch.tensor([[0, 1], [0, 0]]))
     assert tuple(pooled_BWD.shape) == (2, 2, D)

@@ -1,4 +1,4 @@
-"""The judge's summary: the highest of each scalar over all steps, in numbers that JSON knows."""
+"""The judge: which assumption it names and when, and its summary in numbers that JSON can hold."""
 
 import json
 import math
@@ -13,11 +13,57 @@ MU = 2.0
 NORMS = st.one_of(st.floats(0, 1e6), st.sampled_from([math.nan, math.inf]))
 
 
-def judge_of(rows: list[tuple[float, list[float], float]], limit: float = math.inf) -> Judge:
-    judge = Judge(MU, dict.fromkeys(Assumption, limit), every=5)
+def judge_of(
+    rows: list[tuple[float, list[float], float]], limit: float = math.inf, *, every: int = 5, **limits: float
+) -> Judge:
+    """A judge after these steps: the norm that enters, the norms after each layer, the gradient norm."""
+    named = {assumption: limits.get(assumption.name.lower(), limit) for assumption in Assumption}
+    judge = Judge(MU, named, every)
     for step, (entering, after, gradient) in enumerate(rows):
         judge.judge(step, entering, after, gradient)
     return judge
+
+
+@pytest.mark.parametrize(
+    ("ratios", "steps"),
+    [
+        ([1, 3, 4, 5, 6, 3, 3, 3, 3, 3, 3, 3], [1]),
+        ([1, 3, 4, 6.1, 12, 12.3, 1], [1, 3, 5]),
+        ([3, 1, 1, 1, 3, 1, 1, 1, 3], [0]),
+        ([3, 1, 1, 1, 1, 3, 1, 1, 1, 1, 3], [0, 5, 10]),
+        ([3, math.nan, math.nan, 3, 100], [0, 1]),
+        ([3, math.inf, math.inf, 3, math.nan], [0, 1, 4]),
+    ],
+    ids=["one", "twice as bad", "short pause", "quiet time", "nan", "infinity"],
+)
+def test_an_excursion_is_named_at_its_start_and_when_it_doubles(ratios: list[float], steps: list[int]) -> None:
+    judge = judge_of([(MU * ratio, [MU], 1.0) for ratio in ratios], input_norm=2.0, every=2)
+    assert [alert.step for alert in judge.alerts if alert.assumption is Assumption.INPUT_NORM] == steps
+
+
+@pytest.mark.parametrize(
+    ("gradients", "named"),
+    [
+        ([1.0] * 15 + [100.0] + [1.0] * 4, {15: "gradient norm 100 at step 15, usually 1"}),
+        ([1.0] * 8 + [100.0], {}),  # too few steps to know the usual norm
+        ([1.0, math.nan, 1.0], {1: "gradient norm nan at step 1, usually 0"}),
+        (
+            [math.nan] * 10 + [1.0] * 10 + [100.0],  # a norm that is not finite does not become usual
+            {0: "gradient norm nan at step 0, usually 0", 20: "gradient norm 100 at step 20, usually 1"},
+        ),
+    ],
+)
+def test_a_gradient_is_compared_with_the_usual_one(gradients: list[float], named: dict[int, str]) -> None:
+    judge = judge_of([(MU, [MU], gradient) for gradient in gradients], gradient=20.0, every=2)
+    assert {alert.step: str(alert) for alert in judge.alerts} == named
+    assert all(alert.assumption is Assumption.GRADIENT for alert in judge.alerts)
+
+
+@pytest.mark.parametrize(("after", "growth"), [([2.0, 18.0, 4.0], "9.0"), ([2.0, math.nan, math.nan], "nan")])
+def test_growth_names_the_layer_with_the_largest_norm_or_the_first_nan(after: list[float], growth: str) -> None:
+    (alert,) = judge_of([(MU, after, 1.0)], growth=8.0).alerts
+    assert (alert.assumption, alert.limit) == (Assumption.GROWTH, 8.0)
+    assert str(alert) == f"residual stream grew {growth} × up to layer 2 at step 0"
 
 
 def test_the_highest_of_each_scalar_may_come_from_different_steps() -> None:

@@ -30,26 +30,19 @@ def assert_xavier(matrices: Iterable[Tensor]) -> None:
         assert 0.95 * bound < matrix.abs().max() <= bound
 
 
-def assert_gates(module: nn.Module, gates: int) -> None:
-    for parameter in module.parameters():
+@pytest.mark.parametrize(
+    ("kind", "gates"),
+    [(nn.LSTM, 4), (nn.GRU, 3), (nn.RNN, 1), (nn.LSTMCell, 4), (nn.GRUCell, 3), (nn.RNNCell, 1)],
+)
+def test_recurrent_weights_are_xavier_per_gate(kind: type[nn.Module], gates: int) -> None:
+    several = {"num_layers": 2, "bidirectional": True} if issubclass(kind, nn.RNNBase) else {}
+    recurrent = kind(40, 32, **several)
+    assert initialised(recurrent) == [name for name, _ in recurrent.named_parameters()]
+    for parameter in recurrent.parameters():
         if parameter.ndim == 1:
             assert not parameter.any()
         else:
             assert_xavier(parameter.chunk(gates))
-
-
-@pytest.mark.parametrize(("kind", "gates"), [(nn.LSTM, 4), (nn.GRU, 3), (nn.RNN, 1)])
-def test_recurrent_weights_are_xavier_per_gate(kind: type[nn.RNNBase], gates: int) -> None:
-    recurrent = kind(40, 32, num_layers=2, bidirectional=True)
-    assert initialised(recurrent) == [name for name, _ in recurrent.named_parameters()]
-    assert_gates(recurrent, gates)
-
-
-@pytest.mark.parametrize(("kind", "gates"), [(nn.LSTMCell, 4), (nn.GRUCell, 3), (nn.RNNCell, 1)])
-def test_recurrent_cells_are_xavier_per_gate(kind: type[nn.RNNCellBase], gates: int) -> None:
-    cell = kind(40, 32)
-    assert initialised(cell) == ["weight_ih", "weight_hh", "bias_ih", "bias_hh"]
-    assert_gates(cell, gates)
 
 
 def test_the_projection_of_an_lstm_is_one_matrix() -> None:

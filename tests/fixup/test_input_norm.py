@@ -264,34 +264,27 @@ def test_nan_and_infinity_stop_at_their_batch(bad: float) -> None:
         measure(batches)
 
 
-def test_an_empty_loader_is_an_error() -> None:
-    with pytest.raises(InputNormError, match="give the training data, not an exhausted iterator"):
-        measure(iter(()))
+@pytest.mark.parametrize(
+    ("batches", "keep", "message"),
+    [
+        (iter(()), None, "give the training data, not an exhausted iterator"),
+        ([(torch.ones(1, 2, D), torch.ones(2, 3))], 1, r"\(2, 3\).*must be \(1, 2\): pass keep="),
+        ([torch.ones(1, 2, D)], lambda _: [[True, True]], r"the mask \(from keep\) must be a tensor, got list"),
+        ([(torch.ones(1, 2, D), torch.zeros(1, 2))], 1, "True or 1 must mean a real vector"),
+        ([(torch.ones(1, 2, D), torch.full((1, 2), -1e9))], 1, "must hold True or 1 for real vectors"),
+        ([torch.zeros(1, 2, D)], None, "the layers below it are not initialised"),
+        ([torch.ones(1, 2, dtype=torch.int64)], None, r"Opaque.forward must be a float tensor of vectors \[..., D\]"),
+        ([torch.ones(3)], None, r"Opaque.forward must be a float tensor of vectors \[..., D\]"),
+    ],
+)
+def test_data_that_cannot_be_measured_is_an_error(batches: object, keep: object, message: str) -> None:
+    with pytest.raises(InputNormError, match=message):
+        measure(batches, keep=keep)
 
 
 def test_a_stack_that_is_never_called_is_an_error() -> None:
     with pytest.raises(InputNormError, match=r"did not call the stack \(Opaque\) for batch 0: pass the layers"):
         measure_input_norm(Through(Opaque()), Opaque(), [torch.ones(1, 2, D)], progress=False)
-
-
-def test_a_mask_of_the_wrong_shape_is_an_error() -> None:
-    with pytest.raises(InputNormError, match=r"\(2, 3\).*must be \(1, 2\): pass keep="):
-        measure([(torch.ones(1, 2, D), torch.ones(2, 3))], keep=1)
-
-
-def test_a_mask_that_is_no_tensor_is_an_error() -> None:
-    with pytest.raises(InputNormError, match=r"the mask \(from keep\) must be a tensor, got list"):
-        measure([torch.ones(1, 2, D)], keep=lambda _: [[True, True]])
-
-
-def test_a_mask_that_keeps_nothing_is_an_error() -> None:
-    with pytest.raises(InputNormError, match="True or 1 must mean a real vector"):
-        measure([(torch.ones(1, 2, D), torch.zeros(1, 2))], keep=1)
-
-
-def test_inputs_that_are_all_zero_are_an_error() -> None:
-    with pytest.raises(InputNormError, match="the layers below it are not initialised"):
-        measure([torch.zeros(1, 2, D)])
 
 
 @pytest.mark.parametrize(
@@ -305,12 +298,6 @@ def test_inputs_that_are_all_zero_are_an_error() -> None:
 def test_a_keep_that_is_not_in_the_batch_is_an_error(batch: object, keep: object, kind: str) -> None:
     with pytest.raises(InputNormError, match=f"keep={keep!r} is not in the batch, which is a {kind}"):
         measure([batch], keep=keep)
-
-
-@pytest.mark.parametrize("x", [torch.ones(1, 2, dtype=torch.int64), torch.ones(3)])
-def test_an_input_that_is_no_float_vectors_is_an_error(x: Tensor) -> None:
-    with pytest.raises(InputNormError, match=r"Opaque.forward must be a float tensor of vectors \[..., D\]"):
-        measure([x])
 
 
 @pytest.mark.parametrize("progress", [False, True])
@@ -350,12 +337,6 @@ def test_a_loader_whose_length_is_unknown_gets_a_bar_without_an_end() -> None:
 
     model = Through(Opaque())
     assert measure_input_norm(model, model.stack, DataLoader(Endless(), batch_size=2)).vectors == 4
-
-
-def test_an_additive_mask_is_refused_and_not_taken_the_wrong_way_round(padded) -> None:
-    x, keep = padded
-    with pytest.raises(InputNormError, match="must hold True or 1 for real vectors"):
-        measure([(x, torch.where(keep, 0.0, -1e9))], keep=1)
 
 
 def test_other_numbers_can_stand_in_for_mu() -> None:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from dtfixup.errors import ConfigError, UnsupportedLayerError
-from dtfixup.fixup import LayerWeights, Role, Rows, dt_fixup_, register_layer
+from dtfixup.fixup import FusedRows, LayerWeights, Role, dt_fixup_, register_layer
 from dtfixup.fixup.layers import bias_parameters, describe_layer, first_module, last_module, layers_of, modules_of
 from dtfixup.transformer import StackConfig, TransformerStack
 
@@ -119,9 +119,9 @@ def test_the_method_in_the_error_message_works_when_pasted() -> None:
 def test_the_fused_form_in_the_error_message_works_when_pasted() -> None:
     with pytest.raises(UnsupportedLayerError) as refusal:
         layers_of([Undescribed()])
-    fused = re.search(r"# of a fused \[q; k; v\]: (Rows\(.*\))\n", str(refusal.value))[1]
+    fused = re.search(r"# of a fused \[q; k; v\]: (FusedRows\(.*\))\n", str(refusal.value))[1]
     layer = Undescribed()
-    rows = eval(fused, {"Rows": Rows, "self": layer, "d": D})
+    rows = eval(fused, {"FusedRows": FusedRows, "self": layer, "d": D})
     assert (rows.parameter, rows.start, rows.stop) == (layer.qkv.weight, 2 * D, 3 * D)
 
 
@@ -158,8 +158,8 @@ def test_rows_that_do_not_make_up_their_parameter_are_refused(
 ) -> None:
     class Fused(Undescribed):
         def fixup_weights(self) -> LayerWeights:
-            rows = [Rows(self.qkv.weight, *part) for part in unscaled]
-            return LayerWeights(value=[Rows(self.qkv.weight, *value)], output=[], mlp=[], unscaled=rows)
+            rows = [FusedRows(self.qkv.weight, *part) for part in unscaled]
+            return LayerWeights(value=[FusedRows(self.qkv.weight, *value)], output=[], mlp=[], unscaled=rows)
 
     layer = Fused()
     before = {name: tensor.clone() for name, tensor in layer.state_dict().items()}
@@ -171,7 +171,7 @@ def test_rows_that_do_not_make_up_their_parameter_are_refused(
 def test_a_fault_in_the_last_layer_leaves_the_first_untouched() -> None:
     class Faulty(Described):
         def fixup_weights(self) -> LayerWeights:
-            return LayerWeights(value=[Rows(self.qkv.weight, 0, D)], output=[], mlp=[])
+            return LayerWeights(value=[FusedRows(self.qkv.weight, 0, D)], output=[], mlp=[])
 
     good = Described()
     good.norm = nn.LayerNorm(D)
@@ -194,8 +194,8 @@ def test_pytorchs_fused_projection_is_three_matrices() -> None:
     layer = nn.TransformerEncoderLayer(D, 2, 16)
     weights = describe_layer(layer)
     fused = layer.self_attn.in_proj_weight
-    assert weights.value == [Rows(fused, 2 * D, 3 * D)]
-    assert weights.unscaled == [Rows(fused, 0, D), Rows(fused, D, 2 * D)]
+    assert weights.value == [FusedRows(fused, 2 * D, 3 * D)]
+    assert weights.unscaled == [FusedRows(fused, 0, D), FusedRows(fused, D, 2 * D)]
     assert not weights.relation_aware
 
 

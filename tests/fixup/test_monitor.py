@@ -13,27 +13,16 @@ import pytest
 import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 from torch.utils.tensorboard import SummaryWriter
+from transformers import BertConfig
+from transformers.models.bert.modeling_bert import BertLayer
 
 from dtfixup.errors import ConfigError
-from dtfixup.fixup import Alert, Assumption, Monitor, dt_fixup_, strategy_named, watch
-from dtfixup.transformer import StackConfig, TransformerStack
+from dtfixup.fixup import Alert, Assumption, Monitor, dt_fixup_, measure_input_norm, strategy_named, watch
+from tests.fixup.watching import MU, D, Recorder, ours, pytorch, train_step, vectors, watched
 
-N, D, MU = 3, 8, 5.0
 KEEP_BL = torch.tensor([[True, True, True, True], [True, True, False, False]])
-Scalars = dict[str, dict[int, float]]
-
-
-class Recorder:
-    """Keeps the scalars by tag and step, and refuses a second one for the same."""
-
-    def __init__(self) -> None:
-        self.scalars: Scalars = {}
-
-    def add_scalar(self, tag: str, scalar_value: float, global_step: int) -> None:
-        steps = self.scalars.setdefault(tag.removeprefix("dtfixup/"), {})
-        assert global_step not in steps
-        steps[global_step] = scalar_value
 
 
 class Dropping(nn.Module):
@@ -46,24 +35,6 @@ class Dropping(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return self.stack(self.dropout(self.project(x)))
-
-
-def vectors(norm: float = MU) -> Tensor:
-    x_BLD = torch.randn(2, 4, D)
-    return norm * x_BLD / x_BLD.norm(dim=-1, keepdim=True)
-
-
-def ours(**options: object) -> TransformerStack:
-    return TransformerStack(StackConfig(layers=N, dim=D, heads=2, mlp_dim=16, **options))
-
-
-def pytorch(**options: object) -> nn.TransformerEncoder:
-    return nn.TransformerEncoder(nn.TransformerEncoderLayer(D, 2, 16, 0.0, batch_first=True, **options), N)
-
-
-def watched(stack: nn.Module | None = None, **options: object) -> tuple[nn.Module, Monitor]:
-    stack = ours() if stack is None else stack
-    return stack, watch(stack, dt_fixup_(stack, MU), **{"every": 4, **options})
 
 
 def train(model: nn.Module, monitor: Monitor, batches: Iterable[Tensor], losses: Iterable[float] = ()) -> list[Alert]:
@@ -92,8 +63,7 @@ def _seed() -> None:
 
 @pytest.mark.parametrize("optimizer", [torch.optim.SGD, torch.optim.Adam])
 def test_a_healthy_run_raises_no_alert(optimizer: type[torch.optim.Optimizer]) -> None:
-    recorder = Recorder()
-    stack, monitor = watched(writer=recorder, every=10)
+    stack, monitor, recorder = watched(every=10)
     learner = optimizer(stack.parameters(), lr=1e-3)
     target = torch.randn(2, 4, D)
     with monitor:
@@ -103,14 +73,14 @@ def test_a_healthy_run_raises_no_alert(optimizer: type[torch.optim.Optimizer]) -
             monitor.step()
             learner.step()
     assert monitor.alerts == []
-    assert list(recorder.scalars["growth"]) == list(range(45))
-    assert set(recorder.scalars) == {"input_norm_over_mu", "growth", "gradient_norm"}
-    assert all(0.5 < growth < 2 for growth in recorder.scalars["growth"].values())
+    assert list(recorder.of("growth")) == list(range(45))
+    assert {tag for tag, _ in recorder.scalars} == {"input_norm_over_mu", "growth", "gradient_norm"}
+    assert all(0.5 < growth < 2 for growth in recorder.of("growth").values())
 
 
 def test_inflated_inputs_are_named_with_the_step_and_the_ratio(caplog: pytest.LogCaptureFixture) -> None:
     heard: list[Alert] = []
-    stack, monitor = watched(first_step=4_330, callback=heard.append)
+    stack, monitor, _ = watched(first_step=4_330, callback=heard.append)
     with caplog.at_level(logging.WARNING, logger="dtfixup"):
         alerts = train(stack, monitor, [vectors(MU if place < 10 else 2.3 * MU) for place in range(14)])
     assert [str(alert) for alert in alerts] == ["input norm 2.3 × μ at step 4,340"]
@@ -121,7 +91,7 @@ def test_inflated_inputs_are_named_with_the_step_and_the_ratio(caplog: pytest.Lo
 
 
 def test_growth_names_the_layer_up_to_which_the_stream_grew() -> None:
-    stack, monitor = watched()
+    stack, monitor, _ = watched()
     with torch.no_grad():
         stack.layers[1].mlp.down.weight.mul_(3_000)
         stack.layers[2].mlp.down.weight.zero_()
@@ -132,8 +102,7 @@ def test_growth_names_the_layer_up_to_which_the_stream_grew() -> None:
 
 
 def test_growth_is_the_largest_norm_after_any_layer_over_the_largest_at_the_entrance() -> None:
-    recorder = Recorder()
-    stack, monitor = watched(writer=recorder)
+    stack, monitor, recorder = watched()
     nn.init.normal_(stack.layers[0].mlp.down.weight)
     x_BLD, norms = vectors(), []
     train(stack, monitor, [x_BLD])
@@ -142,28 +111,22 @@ def test_growth_is_the_largest_norm_after_any_layer_over_the_largest_at_the_entr
         for layer in stack.layers:
             y_BLD = layer(y_BLD)
             norms.append(y_BLD.norm(dim=-1).max().item())
-    assert recorder.scalars["growth"][0] == pytest.approx(max(norms) / MU, rel=1e-5)
+    assert recorder.scalars["growth", 0] == pytest.approx(max(norms) / MU, rel=1e-5)
 
 
 def test_one_batch_with_a_huge_gradient_is_named() -> None:
-    recorder = Recorder()
-    stack, monitor = watched(writer=recorder)
+    stack, monitor, recorder = watched()
     alerts = train(stack, monitor, [vectors()] * 20, losses=[1.0] * 15 + [100.0])
     assert named(alerts) == [(15, "GRADIENT")]
     usual = torch.nn.utils.get_total_norm([parameter.grad for parameter in stack.parameters()]).item()
     assert alerts[0].value == pytest.approx(100, rel=1e-4)
     assert str(alerts[0]) == f"gradient norm {100 * usual:.3g} at step 15, usually {usual:.3g}"
-    assert recorder.scalars["gradient_norm"][19] == pytest.approx(usual, rel=1e-5)
-
-
-def test_the_first_gradients_are_no_measure_yet() -> None:
-    stack, monitor = watched()
-    assert train(stack, monitor, [vectors()] * 9, losses=[1.0] * 8 + [100.0]) == []
+    assert recorder.scalars["gradient_norm", 19] == pytest.approx(usual, rel=1e-5)
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
 def test_inputs_that_are_not_finite_are_named_at_their_step(bad: float) -> None:
-    stack, monitor = watched()
+    stack, monitor, _ = watched()
     batches = [vectors() for _ in range(8)]
     batches[5][0, 1, 2] = bad
     alerts = train(stack, monitor, batches)
@@ -171,47 +134,28 @@ def test_inputs_that_are_not_finite_are_named_at_their_step(bad: float) -> None:
     assert str(alerts[0]) == f"input norm {bad} × μ at step 5"
 
 
-def test_a_gradient_that_is_not_finite_is_named_before_there_is_a_usual_one() -> None:
-    stack, monitor = watched()
-    assert named(train(stack, monitor, [vectors()] * 6, losses=[1.0, math.nan, 1.0])) == [(1, "GRADIENT")]
-
-
-def test_gradients_that_are_not_finite_do_not_become_usual() -> None:
-    stack, monitor = watched(every=2)
-    alerts = train(stack, monitor, [vectors()] * 21, losses=[math.nan] * 10 + [1.0] * 10 + [100.0])
-    assert named(alerts) == [(0, "GRADIENT"), (20, "GRADIENT")]
-
-
 def test_a_nan_that_arises_inside_the_stack_is_named() -> None:
-    stack, monitor = watched()
+    stack, monitor, _ = watched()
     with torch.no_grad():
         stack.layers[1].mlp.down.weight[0, 0] = math.nan
     assert named(train(stack, monitor, [vectors()])) == [(0, "GROWTH"), (0, "GRADIENT")]
 
 
-@pytest.mark.parametrize(
-    ("ratios", "steps"),
-    [
-        ([1, 3, 4, 5, 6, 3, 3, 3, 3, 3, 3, 3], [1]),
-        ([1, 3, 4, 6.1, 12, 12.3, 1], [1, 3, 5]),
-        ([3, 1, 1, 1, 3, 1, 1, 1, 3], [0]),
-        ([3, 1, 1, 1, 1, 3, 1, 1, 1, 1, 3], [0, 5, 10]),
-        ([3, math.nan, math.nan, 3, 100], [0, 1]),
-        ([3, math.inf, math.inf, 3, math.nan], [0, 1, 4]),
-    ],
-    ids=["one", "twice as bad", "short pause", "quiet time", "nan", "infinity"],
-)
-def test_an_excursion_is_named_when_it_begins_and_when_it_gets_twice_as_bad(
-    ratios: list[float], steps: list[int]
-) -> None:
-    stack, monitor = watched(every=2)
-    alerts = train(stack, monitor, [vectors() * ratio for ratio in ratios])
-    assert [alert.step for alert in alerts if alert.assumption is Assumption.INPUT_NORM] == steps
+def test_the_summary_holds_all_steps_after_closing() -> None:
+    stack, monitor, _ = watched()
+    for norm in (MU, 3 * MU, 2 * MU, MU, MU):
+        train_step(stack, norm)
+        monitor.step()
+    assert monitor.summary()["steps_watched"] == 4.0
+    monitor.close()
+    summary = monitor.summary()
+    assert (summary["steps_watched"], summary["alerts"]) == (5.0, float(len(monitor.alerts)))
+    assert summary["highest_input_norm_over_mu"] == pytest.approx(3.0)
 
 
 def test_limits_can_be_set() -> None:
     limits = {"max_input_ratio": 1.1, "max_growth": 0.1, "max_gradient_ratio": 0.5}
-    stack, monitor = watched(**limits)
+    stack, monitor, _ = watched(**limits)
     alerts = train(stack, monitor, [vectors(1.2 * MU)] * 12)
     assert named(alerts) == [(0, "INPUT_NORM"), (0, "GROWTH"), (10, "GRADIENT")]
 
@@ -224,7 +168,7 @@ def input_ratio(model: nn.Module, stack: nn.Module, run: Callable[[], Tensor], *
         model.train()
         run().sum().backward()
         monitor.step()
-    return recorder.scalars["input_norm_over_mu"][0]
+    return recorder.scalars["input_norm_over_mu", 0]
 
 
 def test_norms_are_taken_before_the_dropout_of_our_stack() -> None:
@@ -258,7 +202,7 @@ def test_padding_does_not_count_by_a_mask_that_is_set_on_the_monitor() -> None:
 
 
 def test_padding_does_not_grow() -> None:
-    stack, monitor = watched()
+    stack, monitor, _ = watched()
     (stack(loud(), KEEP_BL)[KEEP_BL]).sum().backward()
     monitor.step()
     monitor.close()
@@ -267,25 +211,23 @@ def test_padding_does_not_grow() -> None:
 
 @pytest.mark.parametrize("off", [torch.no_grad, torch.inference_mode])
 def test_validation_passes_are_not_counted(off: Callable[[], object]) -> None:
-    recorder = Recorder()
-    stack, monitor = watched(writer=recorder)
+    stack, monitor, recorder = watched()
     stack(vectors()).sum().backward()
     with off():
         stack(vectors(100 * MU))
     monitor.step()
     monitor.close()
     assert monitor.alerts == []
-    assert recorder.scalars["input_norm_over_mu"] == {0: pytest.approx(1.0, rel=1e-5)}
+    assert recorder.of("input_norm_over_mu") == {0: pytest.approx(1.0, rel=1e-5)}
 
 
 def test_every_pass_of_a_step_counts_where_gradients_are_accumulated() -> None:
-    recorder = Recorder()
-    stack, monitor = watched(writer=recorder)
+    stack, monitor, recorder = watched()
     for ratio in (1.0, 1.5, 0.5):
         stack(vectors(ratio * MU)).sum().backward()
     monitor.step()
     monitor.close()
-    assert recorder.scalars["input_norm_over_mu"] == {0: pytest.approx(1.5, rel=1e-5)}
+    assert recorder.of("input_norm_over_mu") == {0: pytest.approx(1.5, rel=1e-5)}
 
 
 @pytest.fixture
@@ -299,7 +241,7 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_nothing_is_read_but_every_so_many_steps(reads: list[str]) -> None:
-    stack, monitor = watched(every=5)
+    stack, monitor, _ = watched(every=5)
     for step in range(1, 21):
         reads.clear()
         stack(vectors(3 * MU)).sum().backward()
@@ -310,16 +252,15 @@ def test_nothing_is_read_but_every_so_many_steps(reads: list[str]) -> None:
 
 @pytest.mark.parametrize("steps", [0, 3, 5, 8, 13])
 def test_closing_reads_what_is_left_and_removes_the_hooks(steps: int) -> None:
-    recorder = Recorder()
-    stack, monitor = watched(writer=recorder, every=5, first_step=100)
+    stack, monitor, recorder = watched(every=5, first_step=100)
     train(stack, monitor, [vectors()] * steps)
     monitor.close()
-    assert list(recorder.scalars.get("growth", {})) == list(range(100, 100 + steps))
+    assert list(recorder.of("growth")) == list(range(100, 100 + steps))
     assert not hooks_of(stack)
 
 
 def test_a_context_closes_the_monitor_after_an_error_too() -> None:
-    stack, monitor = watched()
+    stack, monitor, _ = watched()
 
     def fail_after_a_step() -> None:
         with monitor:
@@ -335,7 +276,7 @@ def test_a_context_closes_the_monitor_after_an_error_too() -> None:
 
 def test_scalars_reach_tensorboard_with_their_steps(tmp_path: Path) -> None:
     with SummaryWriter(str(tmp_path)) as writer:
-        stack, monitor = watched(writer=writer, first_step=7)
+        stack, monitor, _ = watched(writer=writer, first_step=7)
         train(stack, monitor, [vectors(ratio * MU) for ratio in (1.0, 1.5, 0.5)])
     events = EventAccumulator(str(tmp_path)).Reload()
     tags = ["dtfixup/gradient_norm", "dtfixup/growth", "dtfixup/input_norm_over_mu"]
@@ -383,26 +324,93 @@ def test_the_mask_of_the_same_call_counts_before_dropout() -> None:
     assert monitor.alerts == []
 
 
-def test_a_module_before_dropout_that_is_not_called_is_an_error() -> None:
-    stack = ours()
-    with (
-        watch(stack, dt_fixup_(stack, MU), before_dropout=nn.Identity()),
-        pytest.raises(ConfigError, match="not called"),
-    ):
-        stack(vectors())
-
-
-def test_a_nan_is_placed_where_it_first_appears() -> None:
-    stack, monitor = watched(every=1)
-    with torch.no_grad():
-        stack.layers[1].mlp.down.weight.fill_(math.nan)
-    alerts = train(stack, monitor, [vectors()])
-    monitor.close()
-    assert any("up to layer 2 at step 0" in str(alert) for alert in [*alerts, *monitor.alerts])
-
-
 def test_a_mask_of_the_wrong_shape_is_not_passed_over() -> None:
-    stack, monitor = watched(pytorch())
+    stack, monitor, _ = watched(pytorch())
     monitor.keep = KEEP_BL[:1]
     with monitor, pytest.raises(ConfigError, match=r"mask of real vectors is \(1, 4\), but there are \(2, 4\)"):
         stack(vectors())
+
+
+# A monitor that would see nothing says so.
+
+
+def test_a_stack_that_is_not_called_is_an_error() -> None:
+    used, unused = ours(), ours()
+    monitor = watch(unused, dt_fixup_(unused, 1.0))
+    used(torch.randn(1, 2, 8)).sum().backward()
+    with monitor, pytest.raises(ConfigError, match="no training pass went through"):
+        monitor.step()
+
+
+def test_a_step_after_the_gradients_are_cleared_is_an_error() -> None:
+    stack = ours()
+    with watch(stack, dt_fixup_(stack, 1.0)) as monitor:
+        stack(torch.randn(1, 2, 8)).sum().backward()
+        stack.zero_grad()
+        with pytest.raises(ConfigError, match="before zero_grad"):
+            monitor.step()
+
+
+def test_a_module_before_dropout_counts_for_its_own_step_only() -> None:
+    stack, project = ours(), nn.Identity()
+    with watch(stack, dt_fixup_(stack, 1.0), before_dropout=project) as monitor:
+        stack(project(torch.randn(1, 2, 8))).sum().backward()
+        monitor.step()
+        with pytest.raises(ConfigError, match="not called"):
+            stack(torch.randn(1, 2, 8))
+
+
+def test_layers_that_are_computed_again_in_the_backward_pass_can_be_watched_before_dropout() -> None:
+    project, layers = nn.Linear(8, 8), ours().layers
+    report = dt_fixup_(layers, 10.0)
+    with watch(layers, report, before_dropout=project, every=1) as monitor:
+        for _ in range(2):
+            x_BLD = project(torch.randn(1, 2, 8))
+            for layer in layers:
+                x_BLD = checkpoint(layer, x_BLD, use_reentrant=False)
+            x_BLD.sum().backward()
+            monitor.step()
+    assert monitor.alerts == []
+
+
+class HuggingFace(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        config = BertConfig(hidden_size=8, num_attention_heads=2, intermediate_size=16, attn_implementation="eager")
+        self.layers = nn.ModuleList(BertLayer(config) for _ in range(2))
+
+    def forward(self, x: Tensor, attention_mask: Tensor) -> Tensor:
+        for layer in self.layers:
+            x = layer(x, (1 - attention_mask)[:, None, None, :] * -1e9)
+        return x
+
+
+def test_a_mask_that_mu_had_and_the_monitor_has_not_is_asked_for_once(caplog: pytest.LogCaptureFixture) -> None:
+    torch.manual_seed(0)
+    model, mask = HuggingFace(), torch.tensor([[1.0, 1.0, 0.0]])
+    batch = {"x": torch.randn(1, 3, 8) * torch.tensor([1.0, 1.0, 100.0])[:, None], "attention_mask": mask}
+    mu = measure_input_norm(model, model.layers, [batch], progress=False)
+    report = dt_fixup_(model.layers, mu)
+    assert report.padding_left_out
+    with caplog.at_level(logging.WARNING, "dtfixup"), watch(model.layers, report, every=1) as monitor:
+        for _ in range(2):
+            model(**batch).sum().backward()
+            monitor.step()
+    assert sum("set monitor.keep" in message for message in caplog.messages) == 1
+    assert [alert.assumption.value for alert in monitor.alerts] == ["input norm"]
+    with watch(model.layers, report, every=1) as monitor:
+        monitor.keep = mask
+        model(**batch).sum().backward()
+        monitor.step()
+    assert monitor.alerts == []
+
+
+def test_a_layer_that_is_applied_twice_has_one_gradient() -> None:
+    layer = ours().layers[0]
+    report = dt_fixup_([layer, layer], 10.0)
+    recorder = Recorder()
+    with watch([layer, layer], report, writer=recorder, every=1) as monitor:
+        layer(layer(torch.randn(1, 2, 8))).sum().backward()
+        monitor.step()
+    squares = sum(float(parameter.grad.square().sum()) for parameter in layer.parameters())
+    assert recorder.of("gradient_norm") == {0: pytest.approx(squares**0.5)}

@@ -93,31 +93,6 @@ def test_new_layers_behind_layers_with_norms_evaluate_as_they_train() -> None:
     torch.testing.assert_close(run(stack, x_BLD, KEEP_BL, evaluate=True), training, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
-@masks
-@modes
-def test_an_identity_in_place_of_the_norms_would_not_do(norm_first: bool, keep_BL: Tensor | None) -> None:
-    stack, x_BLD = encoder(norm_first), torch.randn(*KEEP_BL.shape, D)
-    for layer in stack.layers:
-        layer.norm1, layer.norm2 = nn.Identity(), nn.Identity()
-    with pytest.raises(AttributeError, match="'Identity' object has no attribute"):
-        run(stack, x_BLD, keep_BL, evaluate=True)
-
-
-@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
-@masks
-def test_an_identity_that_looks_like_a_norm_would_be_normalised_anyway(keep_BL: Tensor | None) -> None:
-    class Disguised(nn.LayerNorm):
-        def forward(self, x: Tensor) -> Tensor:
-            return x
-
-    stack, x_BLD = fixed(), torch.randn(*KEEP_BL.shape, D)
-    for layer in stack.layers:
-        layer.norm1, layer.norm2 = Disguised(D), Disguised(D)
-    expected = run(stack, x_BLD, keep_BL, evaluate=False)
-    assert (run(stack, x_BLD, keep_BL, evaluate=True) - expected).abs().max() > 0.1
-
-
 def test_the_norm_behind_the_layers_stays_when_only_the_layers_are_given() -> None:
     stack = nn.TransformerEncoder(nn.TransformerEncoderLayer(D, H, 16, batch_first=True), N, norm=nn.LayerNorm(D))
     assert dt_fixup_(stack.layers, 1.0).norms_removed == tuple(f"{i}.norm{j}" for i in range(N) for j in (1, 2))

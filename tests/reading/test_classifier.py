@@ -12,13 +12,12 @@ from dtfixup.errors import CheckpointError, ConfigError
 from dtfixup.reading.answers import Classifier, Reader
 from dtfixup.reading.classifier import classifier_task, train_classifier
 from dtfixup.reading.model import ReadingModel
-from dtfixup.reading.presets import ReadingRunConfig, minilm, own_data
-from dtfixup.reading.store import load_classifier
+from dtfixup.reading.presets import ReadingRunConfig
 from dtfixup.reading.texts import LabelledTexts, read_texts, tokenise_texts
 from dtfixup.reading.tokens import ReadingCorpus
 from dtfixup.reading.train import train_reading
 from dtfixup.training.config import changed
-from dtfixup.training.precision import Precision
+from dtfixup.weights.tensors import read_content
 from tests.reading.tiny_reading import FILLING, MODEL, NOUNS, TINY, encoder_folder, made_data, tiny_encoder
 
 CPU = torch.device("cpu")
@@ -60,17 +59,12 @@ def test_a_file_of_weights_tells_the_class_of_any_text(finished: Path) -> None:
 
 
 def test_a_classifier_and_a_reader_are_told_apart(finished: Path, tmp_path: Path) -> None:
-    with pytest.raises(CheckpointError, match=r"holds a classifier of texts: load it by Classifier\.load"):
+    with pytest.raises(CheckpointError, match=r"holds a classifier of texts: load it with Classifier\.load"):
         Reader.load(finished)
     choosing = replace(config(epochs=1), hold_out=0.0)
     train_reading(choosing, made_data(8, 4), tmp_path / "choice")
-    with pytest.raises(CheckpointError, match=r"holds a model of multiple-choice questions: load it by Reader\.load"):
+    with pytest.raises(CheckpointError, match=r"holds a model of multiple-choice questions: load it with Reader\.load"):
         Classifier.load(tmp_path / "choice")
-
-
-def test_a_run_resumes(finished: Path) -> None:
-    again = train_classifier(finished.parent / "own.csv", finished, config(), resume=True)
-    assert again.finished
 
 
 def test_same_texts_are_held_out_together() -> None:
@@ -104,18 +98,7 @@ def test_scores_are_those_of_each_text_alone() -> None:
     assert loss_B[1] == 0
 
 
-def test_own_data_is_the_bundled_encoder_with_a_tenth_held_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = own_data(layers=7, epochs=3)
-    assert (made.encoder, made.hold_out) == ("minilm", 0.1)
-    assert (made.model.layers, made.training.epochs) == (7, 3)
-    assert made.model == replace(minilm().model, layers=7)
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    assert own_data().training.precision is Precision.FP32
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    assert own_data().training.precision is Precision.BF16
-
-
 def test_the_hash_of_the_file_is_in_the_weights(finished: Path) -> None:
-    said = load_classifier(finished).content["fingerprint"]
-    assert said["data"] == read_texts(finished.parent / "own.csv").data_hash
-    assert said["classes"] == list(NOUNS[:3])
+    fingerprint = read_content(finished / "last.safetensors")["fingerprint"]
+    assert fingerprint["data"] == read_texts(finished.parent / "own.csv").data_hash
+    assert fingerprint["classes"] == list(NOUNS[:3])

@@ -73,7 +73,7 @@ def test_csv_columns_may_be_called_options(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"answers": ["yes"]}, "answers has 1 options, but 2 to 10"),
+        ({"answers": ["yes"]}, "answers has 1 options, but must have 2 to 10"),
         ({"answers": []}, "answers has 0 options"),
         ({"answers": TWELVE}, "answers has 12 options"),
         ({"answers": ["yes", "no", " yes"]}, r"answers\[2\] repeats answers\[0\]: remove or change one"),
@@ -81,10 +81,10 @@ def test_csv_columns_may_be_called_options(tmp_path: Path) -> None:
         ({"answers": ["yes", 3]}, r"answers\[1\] must be text, got 3"),
         ({"answers": "yes"}, 'answers must be a list of options, got "yes"'),
         ({"answers": None}, "answers is missing: give 2 to 10 options"),
-        ({"context": ""}, "context is empty: where a question stands alone, put its first sentence here"),
+        ({"context": ""}, "context is empty: if the question has none, put its first sentence here"),
         ({"context": None}, "context is missing"),
         ({"context": ["It", "rains"]}, "context must be text, got"),
-        ({"question": "\n"}, "question is empty: where there is none, write what is asked"),
+        ({"question": "\n"}, "question is empty: if there is none, write what is asked"),
         ({"question": 4.5}, "question must be text, got 4.5"),
         ({"label": 2}, "label is 2, but the options are numbered 0 to 1"),
         ({"label": -1}, "label is -1, but"),
@@ -112,15 +112,23 @@ def test_a_label_that_is_there_is_checked_even_where_none_is_needed(tmp_path: Pa
     [
         ("a.json", '{"context": "x"}', "must be a JSON list of examples, got"),
         ("a.json", "[", "is not JSON"),
-        ("a.json", "[]", "holds no example"),
-        ("a.json", "[3]", "row 1 is no object with context, question and answers, but 3"),
-        ("a.jsonl", "", "holds no example"),
+        ("a.json", "[]", "has no examples"),
+        ("a.json", "[3]", "row 1 must be an object with context, question and answers, got 3"),
+        ("a.jsonl", "", "has no examples"),
         ("a.jsonl", '{"context"\n', "row 1 is not JSON: .* at column"),
         ("a.csv", "", "has no column context"),
         ("a.csv", "context,question,label\nx,y,0\n", "has no column answer_0: its first line must name the columns"),
         ("a.csv", "context,question,answer_0,label\nx,y,z,0\n", "has no column answer_1"),
-        ("a.csv", "context,question,answer_1,answer_2,label\nx,y,z,w,0\n", "numbered from 0, each once: answer_1"),
-        ("a.csv", "context,question,answer_0,option_0,label\nx,y,z,w,0\n", "numbered from 0, each once"),
+        (
+            "a.csv",
+            "context,question,answer_1,answer_2,label\nx,y,z,w,0\n",
+            "columns from 0, each once: answer_1",
+        ),
+        (
+            "a.csv",
+            "context,question,answer_0,option_0,label\nx,y,z,w,0\n",
+            "columns from 0, each once",
+        ),
         (
             "a.csv",
             "context,question,answer_0,answer_1,label\nx,y,z,w,0,q\n",
@@ -131,7 +139,7 @@ def test_a_label_that_is_there_is_checked_even_where_none_is_needed(tmp_path: Pa
         ("a.csv", "context,question,answer_0,answer_1,label\n,y,z,w,0\n", "row 1, context is empty"),
         ("a.csv", 'context,question,answer_0,answer_1,label\n"x,y,z,w,0\n', "is not CSV: .*, at line"),
         ("a.csv", "context,question,answer_0,answer_1,answer_2,label\nx,y,z,,w,0\n", r"row 1, answers\[1\] is empty"),
-        ("a.txt", "", "is of no kind that is read here: name it"),
+        ("a.txt", "", "cannot be read: it must end in .json, .jsonl, .csv"),
     ],
 )
 def test_a_bad_file_is_named(tmp_path: Path, name: str, text: str, message: str) -> None:
@@ -175,11 +183,11 @@ def test_a_folder_without_or_with_two_files_of_a_split_is_refused(tmp_path: Path
         read_data(tmp_path)
     written(tmp_path, ROW)
     written(tmp_path, ROW, name="train.jsonl")
-    with pytest.raises(DataError, match=r"has train\.json and train\.jsonl: keep the one that is meant"):
+    with pytest.raises(DataError, match=r"has train\.json and train\.jsonl: keep only one"):
         split_file(tmp_path, "train")
 
 
 def test_a_row_alone_has_no_need_of_a_label() -> None:
     assert example_from({**ROW, "label": None}, "here") == replace(EXAMPLE, label=None)
-    with pytest.raises(DataError, match="here is no object with context"):
+    with pytest.raises(DataError, match="here must be an object with context"):
         example_from([ROW], "here")

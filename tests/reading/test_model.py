@@ -167,5 +167,5 @@ def test_sizes_that_cannot_be_are_refused() -> None:
     ):
         with pytest.raises(ConfigError, match=message):
             ReadingConfig(**changes)
-    with pytest.raises(ConfigError, match=r"max_tokens is 256, but .* reads 64"):
+    with pytest.raises(ConfigError, match=r"max_tokens is 256, but .* takes 64"):
         ReadingModel(replace(MODEL, max_tokens=256), tiny_encoder())

@@ -4,11 +4,9 @@ from collections import Counter
 from itertools import pairwise
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dtfixup.errors import ConfigError, DataError
 from dtfixup.reading.plan import plan_readings
 from dtfixup.reading.tokens import ReadingShape, ReadingTokens
 from dtfixup.training.plan import BatchPlan, PlannedBatch
@@ -86,25 +84,6 @@ def test_a_group_too_small_for_a_batch_goes_with_the_next() -> None:
     assert len(plan_readings(tokens_of([90, 150, 250], [4] * 3), range(3), 10)) == 1
 
 
-def test_the_seed_decides_the_epoch() -> None:
-    plan = plan_readings(tokens_of([50] * 40, [4] * 40), range(40), 8)
-
-    def rows(seed: int) -> list[list[int]]:
-        return [batch.examples.tolist() for batch in epoch(plan, seed)]
-
-    assert rows(3) == rows(3)
-    assert rows(3) != rows(4)
-    assert sorted(sorted(row) for row in rows(3)) != sorted(sorted(row) for row in rows(4)), "other batches, too"
-
-
 def test_only_the_examples_asked_for_are_planned() -> None:
     batches = epoch(plan_readings(tokens_of([50] * 9, [4] * 9), [7, 2], 8), 0)
     assert [sorted(batch.examples.tolist())[-2:] for batch in batches] == [[2, 7]]
-
-
-def test_a_plan_without_examples_or_of_empty_batches_is_refused() -> None:
-    tokens = tokens_of([50], [4])
-    with pytest.raises(DataError, match="no example to train on"):
-        plan_readings(tokens, [], 8)
-    with pytest.raises(ConfigError, match="batch_size must be at least 1, got 0"):
-        plan_readings(tokens, [0], 0)

@@ -8,17 +8,16 @@ import numpy as np
 import pytest
 import torch
 
-from dtfixup.errors import CheckpointError, ConfigError, DataError
-from dtfixup.fixup import STRATEGIES, measure_input_norm
+from dtfixup.errors import CheckpointError, DataError
+from dtfixup.fixup import STRATEGIES
 from dtfixup.reading.examples import ReadingData, ReadingExample
-from dtfixup.reading.presets import PRESETS, ReadingRunConfig, minilm, paper
+from dtfixup.reading.presets import ReadingRunConfig
 from dtfixup.reading.task import split_examples
 from dtfixup.reading.tokens import ReadingShape
-from dtfixup.training.config import changed, from_json, named, to_json
+from dtfixup.training.config import changed
 from dtfixup.training.log import read_lines
 from dtfixup.training.loop import fit
 from dtfixup.training.precision import Precision, autocast
-from dtfixup.training.update import Updater
 from tests.reading.tiny_reading import TINY, made_data, made_up, task_of
 from tests.transformer.operations import READS_A_NUMBER, Operations
 
@@ -66,38 +65,6 @@ def test_every_strategy_initialises_and_takes_a_step(strategy: str, tmp_path: Pa
     assert bool(result.watched) == (strategy == "dt-fixup")
 
 
-def test_without_new_layers_the_linear_layer_is_initialised_and_the_encoder_left_alone() -> None:
-    task = task_of(tiny(model={"layers": 0}))
-    before = {name: tensor.clone() for name, tensor in task.model.state_dict().items()}
-    assert task.initialise(torch.Generator().manual_seed(5)) is None
-    changed_names = [name for name, tensor in task.model.state_dict().items() if not torch.equal(tensor, before[name])]
-    assert changed_names == ["score.weight", "score.bias"]
-    assert not list(task.stack.children())
-
-
-def test_mu_is_over_the_training_examples_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dtfixup.training.encoder_task._MU_BATCH", 5)
-    data = made_data(13, 40, options=(2, 4))  # 13 examples do not fill the batches
-    task = task_of(data=data)
-    report = task.initialise(torch.Generator().manual_seed(0))
-    assert report is not None
-    alone = task.corpus
-    norms = measure_input_norm(
-        task.model,
-        task.stack,
-        [torch.tensor([number]) for number in range(13)],
-        forward=lambda model, number: task.model.scores(alone.assemble(number, alone.tokens.shape_of(number.numpy()))),
-        progress=False,
-    )
-    assert report.input_norm == pytest.approx(norms.max, rel=1e-5)
-    seen: list[int] = []
-    task = task_of(data=data)
-    task.stack.register_forward_pre_hook(lambda module, args: seen.append(int(args[1].sum())))
-    task.initialise(torch.Generator().manual_seed(0))
-    trained = task.corpus.tokens.option_start_N[13]
-    assert sum(seen) == task.corpus.tokens.token_start_R[trained], "every token of a training example once"
-
-
 def test_the_loss_of_a_batch_is_the_sum_of_its_examples_in_any_precision() -> None:
     task = task_of()
     task.initialise(torch.Generator().manual_seed(0))
@@ -114,17 +81,6 @@ def test_the_loss_of_a_batch_is_the_sum_of_its_examples_in_any_precision() -> No
     weights = {name: parameter for name, parameter in task.model.named_parameters() if "pooler" not in name}
     assert all(parameter.grad is not None for parameter in weights.values())
     assert {parameter.grad.dtype for parameter in weights.values() if parameter.grad is not None} == {torch.float32}
-
-
-def test_the_encoder_has_its_own_rate_or_none() -> None:
-    config = tiny(encoder_factor=0.1)
-    updater = Updater(task_of(config).parameter_groups(), config.training.update)
-    updater.set_rate(0.5)
-    assert [float(rate) for rate in updater.rates] == pytest.approx([1.5e-4, 1.5e-3])
-    frozen = task_of(tiny(encoder_factor=0.0))
-    assert all(name.startswith("encoder.") for name in frozen.left_out)
-    assert len(frozen.left_out) == len(list(frozen.model.encoder.parameters()))
-    assert [group.name for group in frozen.parameter_groups() if group.parameters] == ["new"]
 
 
 def test_the_plan_of_a_task_is_of_its_training_examples() -> None:
@@ -173,29 +129,6 @@ def test_what_cannot_be_held_out_or_evaluated_is_refused() -> None:
         split_examples(ReadingData((one, one), (), ""), 0.5)
     with pytest.raises(DataError, match="nothing to evaluate on: add a val file to the folder, or set hold_out"):
         split_examples(ReadingData((one, one), (), ""), 0.0)
-    for share in (-0.1, 1.0):
-        with pytest.raises(ConfigError, match="hold_out is a share"):
-            replace(TINY, hold_out=share)
-    with pytest.raises(ConfigError, match="encoder_factor cannot be negative"):
-        replace(TINY, encoder_factor=-1.0)
-
-
-def test_presets_are_the_papers_and_ours() -> None:
-    run, update = paper(), paper().training.update
-    assert (run.encoder, run.model.dim, run.model.heads, run.model.mlp_dim, run.model.layers) == (
-        "roberta-large", 1024, 8, 2048, 4,
-    )  # fmt: skip
-    assert (run.model.input_dropout, run.model.dropout, run.model.max_tokens) == (0.4, 0.1, 256)
-    assert (run.training.epochs, run.training.batch_size, run.training.power, run.training.warmup) == (12, 24, 1.0, 0)
-    assert (update.betas, update.epsilon, update.weight_decay, update.learning_rate) == ((0.9, 0.98), 1e-6, 0.01, 3e-4)
-    assert run.encoder_factor * update.learning_rate == pytest.approx(1e-5)
-    ours = minilm()
-    assert (ours.model.dim, ours.model.layers, ours.training.epochs, ours.training.batch_size) == (384, 4, 12, 24)
-    assert 2e-5 <= ours.encoder_factor * ours.training.update.learning_rate <= 5e-5
-    for make in PRESETS.values():
-        assert from_json(ReadingRunConfig, to_json(make())) == make()
-    with pytest.raises(ConfigError, match="no preset 'large': choose one of paper, minilm, smoke"):
-        named(PRESETS, "large")
 
 
 @pytest.mark.parametrize("layers", [0, 2])

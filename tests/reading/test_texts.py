@@ -29,7 +29,7 @@ def test_texts_and_classes_are_read_in_their_order(tmp_path: Path) -> None:
         ("text,class\na,b\n", r"has no column label: its first line must name the columns, such as text,label"),
         ("text,label\na,x\n ,y\n", "row 2, text is empty: fill it in, or leave the row out"),
         ("text,label\na,x\nb\n", "row 2, label is empty"),
-        ("text,label\na,x\nb,x\n", "has 1 different labels: two at least"),
+        ("text,label\na,x\nb,x\n", "has 1 different labels: at least two"),
         ("text,label\n", "has 0 different labels"),
         ("text,label\na,b,c\n", "row 1 has more cells than the first line has columns: quote cells that hold commas"),
     ],

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dtfixup.errors import DataError, EncoderError
 from dtfixup.reading.examples import ReadingExample
-from dtfixup.reading.tokens import ReadingCorpus, ReadingShape, ReadingTokens, special_tokens, tokenise
+from dtfixup.reading.tokens import ReadingCorpus, ReadingShape, ReadingTokens, tokenise
 from tests.reading.tiny_reading import made_up, tiny_encoder
 from tests.transformer.operations import READS_A_NUMBER, Operations
 
@@ -48,17 +48,11 @@ def test_a_sequence_is_what_the_tokenizer_makes_of_context_and_question_with_opt
     assert tokens.options_N.tolist() == [len(example.answers) for example in EXAMPLES]
 
 
-def test_the_encoders_separate_two_texts_in_their_own_ways() -> None:
-    bert, roberta = special_tokens(TOKENIZERS["bert"]), special_tokens(TOKENIZERS["roberta"])
-    assert (bert.before, bert.between, bert.after, bert.count) == ((2,), (3,), (3,), 3)
-    assert (roberta.before, roberta.between, roberta.after, roberta.count) == ((0,), (2, 2), (2,), 4)
-
-
 def test_a_tokenizer_that_cannot_pad_is_refused() -> None:
     tokenizer = tiny_encoder().tokenizer
     tokenizer.pad_token = None
-    with pytest.raises(EncoderError, match="does not pad: use another encoder"):
-        special_tokens(tokenizer)
+    with pytest.raises(EncoderError, match="does not pad: use another"):
+        tokenise(EXAMPLES[:1], tokenizer, max_tokens=64)
 
 
 def test_only_the_end_of_the_context_is_cut_and_it_is_said_once(caplog: pytest.LogCaptureFixture) -> None:

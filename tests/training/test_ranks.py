@@ -153,17 +153,14 @@ def test_an_error_on_one_rank_ends_all_with_its_message(failing: int, tmp_path: 
     assert errors[1 - failing] == f"TrainingError: rank {failing} failed: the example is broken"
 
 
-def test_an_evaluation_that_fails_ends_all(tmp_path: Path) -> None:
-    assert on_ranks(fail_on_one, tmp_path, 0, "evaluation") == [0, 0]
-    errors = [(tmp_path / f"error-{rank}").read_text() for rank in range(2)]
-    assert errors == ["ValueError: there is no dev set", "TrainingError: rank 0 failed: there is no dev set"]
-
-
-def test_a_checkpoint_that_cannot_be_written_ends_all(tmp_path: Path) -> None:
-    assert on_ranks(fail_on_one, tmp_path, 0, "saving") == [0, 0]
-    errors = [(tmp_path / f"error-{rank}").read_text() for rank in range(2)]
-    assert "cannot be written" in errors[0]
-    assert errors[1].startswith("TrainingError: rank 0 failed: ")
+@pytest.mark.parametrize(
+    ("place", "message"), [("evaluation", "ValueError: there is no dev set"), ("saving", "cannot be written")]
+)
+def test_an_evaluation_or_a_checkpoint_that_fails_ends_all(place: str, message: str, tmp_path: Path) -> None:
+    assert on_ranks(fail_on_one, tmp_path, 0, place) == [0, 0]
+    first, second = ((tmp_path / f"error-{rank}").read_text() for rank in range(2))
+    assert message in first
+    assert second.startswith("TrainingError: rank 0 failed: ")
 
 
 def test_a_signal_to_one_rank_stops_all_after_the_same_step(tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ from hypothesis import strategies as st
 
 from dtfixup.errors import ConfigError
 from dtfixup.training.schedule import anneal
-from dtfixup.training.seeds import stream, stream_seed
 
 
 def test_the_papers_anneal() -> None:
@@ -27,9 +26,3 @@ def test_the_factor_stays_between_zero_and_one(total: int, step: int, power: flo
 def test_steps_outside_the_schedule_are_refused(step: int, total: int, warmup: int) -> None:
     with pytest.raises(ConfigError):
         anneal(step, total, warmup=warmup)
-
-
-def test_streams_are_apart_by_name_and_seed() -> None:
-    seeds = {stream_seed(seed, name) for seed in range(3) for name in ("data", "init", "model")}
-    assert len(seeds) == 9
-    assert stream(0, "data").initial_seed() == stream_seed(0, "data")

@@ -11,7 +11,6 @@ import os
 import signal
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,18 +23,13 @@ from torch.nn import functional as F
 from dtfixup.fixup import FixupReport, initialise_free_, measure_input_norm, strategy_named
 from dtfixup.training.config import TrainingConfig
 from dtfixup.training.loop import fit
+from dtfixup.training.plan import PlannedBatch
 from dtfixup.training.result import FitResult
 from dtfixup.training.update import ParameterGroup, UpdateConfig, parameter_groups
 from dtfixup.transformer import StackConfig, TransformerStack
 
 VOCABULARY, CLASSES, D = 12, 3, 8
 LENGTHS = (3, 5)
-
-
-@dataclass(frozen=True)
-class Batch:
-    examples: np.ndarray
-    shape: int
 
 
 class ToyModel(nn.Module):
@@ -88,14 +82,14 @@ class ToyTask:
     def parameter_groups(self) -> list[ParameterGroup]:
         return parameter_groups(self.model, [("head", self.model.head, 0.5)])
 
-    def batches(self, epoch: int, random: np.random.Generator) -> list[Batch]:
+    def batches(self, epoch: int, random: np.random.Generator) -> list[PlannedBatch[int]]:
         found = []
         for length in LENGTHS:
             order = random.permutation(np.flatnonzero(self.length_N == length))
             for first in range(0, len(order), self.batch_size):
                 chosen = order[first : first + self.batch_size]
                 missing = self.batch_size - len(chosen)
-                found.append(Batch(np.pad(chosen, (0, missing), constant_values=-1), length))
+                found.append(PlannedBatch(np.pad(chosen, (0, missing), constant_values=-1), length))
         return [found[place] for place in random.permutation(len(found))]
 
     def loss_sum(self, example_B: Tensor, shape: int) -> Tensor:

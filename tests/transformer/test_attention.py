@@ -128,11 +128,6 @@ def test_a_width_that_heads_do_not_divide_is_refused(dim: int, heads: int) -> No
         Attention(dim, heads)
 
 
-def test_has_no_biases_unless_asked() -> None:
-    assert [name for name, _ in Attention(4, 2).named_parameters() if "bias" in name] == []
-    assert len([name for name, _ in Attention(4, 2, bias=True).named_parameters() if "bias" in name]) == 4
-
-
 def test_has_no_relation_values() -> None:
     assert list(Attention(4, 2).relation_value_weights) == []
 

@@ -121,33 +121,19 @@ def test_the_branch_equals_the_textbook(precision: str, add_input: bool, masked:
 
 
 @runs_kernels
-@pytest.mark.parametrize("heads", [1, 4, 8, 16, 17])
-def test_any_number_of_heads(heads: int) -> None:
-    require_textbook(Shape(heads=heads))
-
-
-@runs_kernels
-@pytest.mark.parametrize("width", [1, 3, 16, 24])
-def test_heads_of_any_width(width: int) -> None:
-    require_textbook(Shape(width=width))
-
-
-@runs_kernels
-@pytest.mark.parametrize("relations", [1, 2, 16, 17, 56, 64, 67, 256])
-def test_any_number_of_relations(relations: int) -> None:
-    require_textbook(Shape(relations=relations))
-
-
-@runs_kernels
-@pytest.mark.parametrize("length", [1, 2, 15, 16, 17, 37])
-def test_any_length(length: int) -> None:
-    require_textbook(Shape(length=length))
-
-
-@runs_kernels
-@pytest.mark.parametrize("batch", [1, 3, 35])
-def test_any_batch(batch: int) -> None:
-    require_textbook(Shape(batch=batch, length=3))
+@pytest.mark.parametrize(
+    "shape",
+    [
+        *(Shape(heads=heads) for heads in (1, 8, 16, 17)),
+        *(Shape(width=width) for width in (1, 3, 16, 24)),
+        *(Shape(relations=relations) for relations in (1, 2, 16, 17, 56, 64, 67, 256)),
+        *(Shape(length=length) for length in (1, 2, 15, 16, 17, 37)),
+        *(Shape(batch=batch, length=3) for batch in (1, 3, 35)),
+    ],
+    ids=str,
+)
+def test_any_shape(shape: Shape) -> None:
+    require_textbook(shape)
 
 
 @needs_gpu

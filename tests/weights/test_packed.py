@@ -132,7 +132,7 @@ HALF_BIAS = torch.zeros(64).half()
     ("change", "complaint"),
     [
         (lambda found: without(found, "plain"), "file lacks plain: it was written by another model"),
-        (lambda found: without(found, "plain" + SCALE), "file lacks plain/scale: it is damaged"),
+        (lambda found: without(found, "plain" + SCALE), "file lacks plain/scale: it was written by another model"),
         (lambda found: {**found, "more": HALF_BIAS}, "file has more, unknown here"),
         (lambda found: {**found, "bias" + SCALE: HALF_BIAS}, "file has bias/scale, unknown here"),
         (lambda found: {**found, "bias": HALF_BIAS[:9]}, r"bias is float16 \[9\] in file, but float16 \[64\] here"),
@@ -140,12 +140,12 @@ HALF_BIAS = torch.zeros(64).half()
         (lambda found: {**found, "plain": found["plain"].half()}, r"plain is float16 .* but int8 \[128, 64\] here"),
         (
             lambda found: {**found, "plain" + SCALE: torch.ones(127)},
-            r"plain is float32 \[127\] in file, but float32 \[128\] here",
+            r"plain/scale is float32 \[127\] in file, but float32 \[128\] here",
         ),
         (lambda found: {**found, "bias": HALF_BIAS / 0}, "bias in file has weights that are not finite"),
         (
             lambda found: {**found, "plain" + SCALE: found["plain" + SCALE] / 0},
-            "plain in file has weights that are not finite",
+            "plain/scale in file has weights that are not finite",
         ),
     ],
 )

@@ -1,7 +1,7 @@
 """`dtfixup check`: update size and gradient norm against depth, on MiniLM's states of real sentences.
 
-Vanilla and relation-aware stacks; the relations are word distances, clipped at two. The stacks have
-biases, which start at zero and change nothing but what is reported of them.
+The stacks are vanilla and relation-aware; the relations are word distances, clipped at two. Their biases start at zero,
+so they affect only the measurements of biases.
 Legend: B batch, W words, D width.
 """
 
@@ -26,7 +26,7 @@ def bundled_sentences() -> list[list[str]]:
 
 
 def sentences_hash() -> str:
-    """Tells apart what was measured on."""
+    """A hash of the sentences, for result files."""
     return hashlib.sha256(repr(bundled_sentences()).encode()).hexdigest()[:16]
 
 
@@ -44,16 +44,14 @@ class SentenceModel(nn.Module):
         return self.new_layers(self.project(states_BWE), keep_BW, relation_BWW)
 
 
-def check_bundled(
-    depths: tuple[int, ...], strategies: tuple[str, ...], *, encoder: str = "minilm", dim: int = 128, heads: int = 8
-) -> DepthReport:
+def check_bundled(depths: tuple[int, ...], strategies: tuple[str, ...], *, encoder: str = "minilm") -> DepthReport:
     """The depth check of both kinds of stack on the bundled sentences."""
     batches, encoder_dim = _encode(encoder)
     report = DepthReport(())
     for relations in (0, _RELATIONS):
 
         def build(depth: int, strategy: str, relations: int = relations) -> nn.Module:
-            config = StackConfig(depth, dim, heads, 4 * dim, relations=relations, bias=True)
+            config = StackConfig(depth, 128, 8, 512, relations=relations, bias=True)
             return SentenceModel(encoder_dim, config, strategy)
 
         report += depth_check(build, batches, depths, strategies=strategies)

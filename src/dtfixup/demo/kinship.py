@@ -1,13 +1,15 @@
 """A small reasoning task in English: how are two people related, given facts about others?
 
-"Mary is the mother of John. Anna is the daughter of John. ... How is Mary related to Anna?" The
-answer follows only from all the facts together; the number of facts is the number of steps. The
-facts come in any order and in either direction, so nothing short of composing them answers.
+"Mary is the mother of John. Anna is the daughter of John. ... How is Mary related to Anna?" The answer follows only
+from all facts together; a story of n facts has n steps. The facts come in any order and in either direction, so they
+must be composed.
 """
 
 import random
 from dataclasses import dataclass
 from enum import Enum
+from functools import cache
+from itertools import product
 
 MEN = (
     "James", "John", "Robert", "Michael", "William", "David", "Richard", "Joseph", "Thomas", "Charles",
@@ -19,7 +21,7 @@ WOMEN = (
 )  # fmt: skip
 
 
-class Step(Enum):
+class FamilyStep(Enum):
     """One move in a family, from a person to a relative."""
 
     UP = "parent"
@@ -27,10 +29,14 @@ class Step(Enum):
     DOWN = "child"
 
 
-_WORDS = {Step.UP: ("father", "mother"), Step.ACROSS: ("brother", "sister"), Step.DOWN: ("son", "daughter")}
-_REVERSE = {Step.UP: Step.DOWN, Step.ACROSS: Step.ACROSS, Step.DOWN: Step.UP}
+_WORDS = {
+    FamilyStep.UP: ("father", "mother"),
+    FamilyStep.ACROSS: ("brother", "sister"),
+    FamilyStep.DOWN: ("son", "daughter"),
+}
+_REVERSE = {FamilyStep.UP: FamilyStep.DOWN, FamilyStep.ACROSS: FamilyStep.ACROSS, FamilyStep.DOWN: FamilyStep.UP}
 
-# Generations up to the common ancestor, generations down from there -> what he or she is called.
+# (generations up to the common ancestor, generations down from there) -> words for a man and a woman.
 _KIN = {
     (1, 0): ("father", "mother"),
     (0, 1): ("son", "daughter"),
@@ -76,54 +82,47 @@ class Story:
         return " ".join((*map(str, self.facts), self.question))
 
 
-def kin(path: tuple[Step, ...]) -> tuple[int, int] | None:
-    """Generations up and down that a path of steps amounts to; None if it says nothing certain.
+def kin(path: tuple[FamilyStep, ...]) -> tuple[int, int] | None:
+    """Generations up and down along a path of steps; None if the path leaves the kinship open.
 
     A step across counts only at the top of the path: a parent's sibling is new, a sibling's parent
     is one's own parent.
 
-    >>> kin((Step.UP, Step.ACROSS))
+    >>> kin((FamilyStep.UP, FamilyStep.ACROSS))
     (2, 1)
-    >>> kin((Step.ACROSS, Step.UP))
+    >>> kin((FamilyStep.ACROSS, FamilyStep.UP))
     (1, 0)
     """
-    downs = [index for index, step in enumerate(path) if step is Step.DOWN]
-    ups = [index for index, step in enumerate(path) if step is Step.UP]
+    downs = [index for index, step in enumerate(path) if step is FamilyStep.DOWN]
+    ups = [index for index, step in enumerate(path) if step is FamilyStep.UP]
     if ups and downs and downs[0] < ups[-1]:
         return None  # a child's other parent may be anyone
     first_down = downs[0] if downs else len(path)
     last_up = ups[-1] if ups else -1
-    top = int(Step.ACROSS in path[last_up + 1 : first_down])
+    top = int(FamilyStep.ACROSS in path[last_up + 1 : first_down])
     return len(ups) + top, len(downs) + top
 
 
 def generate(count: int, steps: tuple[int, ...], seed: int) -> list[Story]:
-    """Stories with the given numbers of steps in equal shares, answers as even as the steps allow."""
+    """Stories with equal shares of each number of steps, and answers as even as the steps allow."""
     stream = random.Random(seed)
     stories = []
     for index in range(count):
         length = steps[index % len(steps)]
         target = stream.choice(sorted({kind for kind in _KIN if _paths(length, kind)}))
-        stories.append(_tell(stream.choice(_paths(length, target)), stream))
+        stories.append(_story_of(stream.choice(_paths(length, target)), stream))
     stream.shuffle(stories)
     return stories
 
 
-_PATHS: dict[tuple[int, tuple[int, int]], list[tuple[Step, ...]]] = {}
+@cache
+def _paths(length: int, kind: tuple[int, int]) -> list[tuple[FamilyStep, ...]]:
+    """Every path of this length with this kinship."""
+    return [path for path in product(FamilyStep, repeat=length) if kin(path) == kind]
 
 
-def _paths(length: int, kind: tuple[int, int]) -> list[tuple[Step, ...]]:
-    """Every path of that length that amounts to that kinship."""
-    if (length, kind) not in _PATHS:
-        paths: list[tuple[Step, ...]] = [()]
-        for _ in range(length):
-            paths = [(*path, step) for path in paths for step in Step]
-        _PATHS[length, kind] = [path for path in paths if kin(path) == kind]
-    return _PATHS[length, kind]
-
-
-def _tell(path: tuple[Step, ...], stream: random.Random) -> Story:
-    """Put people on a path and state each step in one of its two directions."""
+def _story_of(path: tuple[FamilyStep, ...], stream: random.Random) -> Story:
+    """Choose people along a path, and state each step in one of its two directions."""
     people = stream.sample(MEN + WOMEN, len(path) + 1)
     facts = []
     for step, person, relative in zip(path, people, people[1:], strict=False):

@@ -1,8 +1,8 @@
 """The kinship task for a network: stories to tensors, MiniLM below, N relation-aware layers above.
 
-Every sentence goes through the frozen encoder on its own, so that putting facts together is left to
-the new layers. A fact gives three vectors (subject, relation word, object), the question too; what
-stands in the same sentence, and who is the same person, are relations.
+Each sentence goes through the frozen encoder alone, so only the new layers can combine facts. A fact gives three
+vectors (subject, relation word, object), and so does the question. Relations say which items share a sentence, and
+which are the same person.
 Legend: B batch, S sentences, L = 3 S items, W words, D width.
 """
 
@@ -46,7 +46,7 @@ class Stories:
 
 
 class Sentences:
-    """Distinct sentences, numbered in the order in which they are met."""
+    """Distinct sentences, numbered in the order of their first use."""
 
     def __init__(self) -> None:
         self.number: dict[tuple[str, ...], int] = {}

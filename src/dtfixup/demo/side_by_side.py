@@ -14,16 +14,16 @@ from rich.table import Table
 
 from dtfixup.demo.kinship import generate
 from dtfixup.demo.training import (
-    CANDIDATES,
     PROGRESS_EVERY,
+    TRIALS,
     DemoConfig,
     DemoData,
-    RunResult,
-    data_hash,
+    DemoResult,
     metrics,
     plot,
-    prepare,
+    prepare_stories,
     run_in_process,
+    stories_hash,
 )
 from dtfixup.encoders import encoder_identity
 from dtfixup.errors import DtFixupError
@@ -31,15 +31,15 @@ from dtfixup.files import write_json
 from dtfixup.provenance import begin, provenance
 
 
-def show_demo(config: DemoConfig, out: Path) -> list[RunResult]:
-    """Train the strategies, tell what happens, and leave demo.json and demo.png in `out`."""
+def show_demo(config: DemoConfig, out: Path) -> list[DemoResult]:
+    """Train the strategies, print the results, and write demo.json and demo.png to `out`."""
     started = begin()
     console = Console()
     example = generate(1, (3,), 4)[0]
-    console.print("[bold]Task[/]: how are two people related? Facts come in any order; all of them are needed.")
+    console.print("[bold]Task[/]: how are two people related? The facts come in any order; all are needed.")
     console.print(f"[dim]{example}[/] → [bold]{example.answer}[/]")
     console.print(f"{config.train:,} training stories; frozen MiniLM below, {config.layers} new layers above.\n")
-    data = prepare(config)
+    data = prepare_stories(config)
     results = train_side_by_side(config, data, console)
     console.print(_table(results, config))
     for result in results:
@@ -47,14 +47,16 @@ def show_demo(config: DemoConfig, out: Path) -> list[RunResult]:
             console.print(f"watch: {result.strategy}: {len(result.alerts)} alerts, the first: {result.alerts[0]}")
     command = f"dtfixup demo-train --seed {config.seed} --steps {config.steps} --layers {config.layers}"
     identity = encoder_identity("minilm")
-    record = provenance("kinship-demo", command, started, seed=config.seed, encoder=identity, data_hash=data_hash(data))
+    record = provenance(
+        "kinship-demo", command, started, seed=config.seed, encoder=identity, data_hash=stories_hash(data)
+    )
     content = {**record, "config": asdict(config), "metrics": metrics(results), "runs": list(map(asdict, results))}
     console.print(f"numbers: {write_json(out / 'demo.json', content)}")
     console.print(f"picture: {plot(results, config, out / 'demo.png')}")
     return results
 
 
-def _table(results: Sequence[RunResult], config: DemoConfig) -> Table:
+def _table(results: Sequence[DemoResult], config: DemoConfig) -> Table:
     table = Table(title="validation accuracy, %", title_justify="left")
     for heading in ("strategy", "tried", "rate", "warm-up", "all"):
         table.add_column(heading, justify="left" if heading == "strategy" else "right")
@@ -67,21 +69,19 @@ def _table(results: Sequence[RunResult], config: DemoConfig) -> Table:
     return table
 
 
-def train_side_by_side(config: DemoConfig, data: DemoData, console: Console) -> list[RunResult]:
-    """One process per strategy; their progress as one block of bars."""
+def train_side_by_side(config: DemoConfig, data: DemoData, console: Console) -> list[DemoResult]:
+    """Train one process per strategy, with a progress bar each."""
     context = multiprocessing.get_context("spawn")
     messages = context.Queue()
     processes = {
         name: context.Process(target=run_in_process, args=(name, config, data, messages), daemon=True)
-        for name in CANDIDATES
+        for name in TRIALS
     }
-    results: dict[str, RunResult] = {}
+    results: dict[str, DemoResult] = {}
     columns = (TextColumn("{task.description:9}"), BarColumn(), TextColumn("{task.fields[note]}"), TimeElapsedColumn())
     with Progress(*columns, console=console) as bars, _started(processes):
         tasks = {
-            name: bars.add_task(
-                name, total=config.steps + config.tune_steps * (len(CANDIDATES[name]) - 1), note="starting"
-            )
+            name: bars.add_task(name, total=config.steps + config.tune_steps * (len(TRIALS[name]) - 1), note="starting")
             for name in processes
         }
         while len(results) < len(processes):
@@ -97,12 +97,12 @@ def train_side_by_side(config: DemoConfig, data: DemoData, console: Console) -> 
                 bars.update(tasks[name], advance=PROGRESS_EVERY, note=_progress_note(message))
                 if not console.is_terminal and message["step"] % config.evaluate_every == 0:
                     console.print(f"{name:9} {_progress_note(message)}")
-    return [results[name] for name in CANDIDATES]
+    return [results[name] for name in TRIALS]
 
 
 @contextmanager
 def _started(processes: dict[str, Any]) -> Iterator[None]:
-    """All processes running inside; afterwards they have ended, also those that an error left behind."""
+    """Run the processes inside; afterwards all have ended, even after an error."""
     for process in processes.values():
         process.start()
     try:
@@ -116,8 +116,8 @@ def _started(processes: dict[str, Any]) -> Iterator[None]:
             process.join()
 
 
-def next_message(messages: Any, processes: dict[str, Any], results: dict[str, RunResult]) -> dict[str, Any]:
-    """The next message; a process that died without a word is an error, not a wait for ever."""
+def next_message(messages: Any, processes: dict[str, Any], results: dict[str, DemoResult]) -> dict[str, Any]:
+    """The next message; a process that died without sending one is an error."""
     while True:
         try:
             return dict(messages.get(timeout=5))
@@ -130,6 +130,6 @@ def next_message(messages: Any, processes: dict[str, Any], results: dict[str, Ru
 
 
 def _progress_note(message: dict[str, Any]) -> str:
-    tuning = f"tuning {message['candidate']}  " if "candidate" in message else ""
+    tuning = f"tuning {message['trial']}  " if "trial" in message else ""
     accuracy = "" if message["accuracy"] is None else f"validation {message['accuracy']:5.1f} %"
     return f"{tuning}step {message['step']:4}  loss {message['loss']:.2f}  {accuracy}"

@@ -1,9 +1,9 @@
 """`dtfixup demo-train`: 24 new layers on MiniLM, trained three ways side by side on two CPU cores.
 
-Standard, pre-LN and DT-Fixup get the same model, data and number of steps. The baselines' learning
-rate and warm-up are tuned: each candidate trains for a quarter of the schedule, the best on held-out
-training stories goes on to the end. DT-Fixup runs once, without warm-up. All grids come from one wider
-sweep (results/kinship/sweep.json): past their edges standard and DT-Fixup break and pre-LN gets worse.
+Standard, pre-LN and DT-Fixup get the same model, data and number of steps. The baselines' learning rate and warm-up are
+tuned: each trial trains for a quarter of the schedule, and the best on held-out training stories continues to the end.
+DT-Fixup runs once, without warm-up. All trials come from one wider sweep (results/kinship/sweep.json): beyond them
+standard and DT-Fixup break and pre-LN gets worse.
 """
 
 import hashlib
@@ -35,7 +35,7 @@ from dtfixup.transformer import StackConfig
 
 
 @dataclass(frozen=True)
-class Candidate:
+class DemoTrial:
     """A learning rate and warm-up to try."""
 
     learning_rate: float
@@ -51,7 +51,7 @@ class DemoConfig:
     held_out: int = 500
     """Stories to tune on, and as many again to validate on."""
     story_steps: tuple[int, ...] = (2, 3, 4)
-    """How many facts have to be put together."""
+    """Numbers of facts that an answer needs."""
     layers: int = 24
     """New layers."""
     dim: int = 64
@@ -65,33 +65,33 @@ class DemoConfig:
     steps: int = 1100
     """Optimiser steps of a full run."""
     tune_steps: int = 300
-    """Steps after which only the best candidate goes on."""
+    """Steps after which only the best trial continues."""
     evaluate_every: int = 100
     """Steps between two points of the validation curve."""
     clip: float = 1.0
     """Largest gradient norm."""
     stream_limit: float = 0.0
-    """The longest vector between layers, as a multiple of mu; 0 sets no limit. Only strategies that measure mu."""
+    """Largest norm of a vector between layers, as a multiple of mu, for strategies that measure mu; 0 for none."""
     seed: int = 0
-    """Of the weights and the order of batches."""
+    """Seed of the weights and the order of batches."""
     data_seed: int = 0
-    """Of the stories."""
+    """Seed of the stories."""
 
     def stack(self) -> StackConfig:
         shape = (self.layers, self.dim, self.heads, self.mlp_dim)
         return StackConfig(*shape, relations=RELATIONS, stream_limit=self.stream_limit)
 
 
-CANDIDATES = {
-    "standard": (Candidate(1e-4, 100), Candidate(2e-4, 100), Candidate(5e-4, 300)),
-    "pre-ln": (Candidate(1e-3), Candidate(2e-3)),
-    "dt-fixup": (Candidate(3e-3),),
+TRIALS = {
+    "standard": (DemoTrial(1e-4, 100), DemoTrial(2e-4, 100), DemoTrial(5e-4, 300)),
+    "pre-ln": (DemoTrial(1e-3), DemoTrial(2e-3)),
+    "dt-fixup": (DemoTrial(3e-3),),
 }
 
 
 @dataclass(frozen=True)
 class DemoData:
-    """Everything a run needs, ready as tensors."""
+    """The stories as tensors, and the encoded sentences."""
 
     table: torch.Tensor
     train: Stories
@@ -100,7 +100,7 @@ class DemoData:
 
 
 @dataclass(frozen=True)
-class RunResult:
+class DemoResult:
     """One strategy's tuned run."""
 
     strategy: str
@@ -123,7 +123,7 @@ Progress = Callable[[dict[str, Any]], object]
 PROGRESS_EVERY = 10
 
 
-def prepare(config: DemoConfig, encoder: str = "minilm") -> DemoData:
+def prepare_stories(config: DemoConfig) -> DemoData:
     """Generate the stories and encode each distinct sentence once."""
     sentences = Sentences()
     counts = {"train": config.train, "tune": config.held_out, "validation": config.held_out}
@@ -131,14 +131,14 @@ def prepare(config: DemoConfig, encoder: str = "minilm") -> DemoData:
         name: to_tensors(generate(count, config.story_steps, stream_seed(config.data_seed, name)), sentences)
         for name, count in counts.items()
     }
-    return DemoData(sentences.encode(load_encoder(encoder)), **parts)
+    return DemoData(sentences.encode(load_encoder()), **parts)
 
 
-class Run:
-    """One model in training; it can stop after some steps and go on later."""
+class DemoRun:
+    """One model in training; it can pause and continue."""
 
-    def __init__(self, strategy: str, candidate: Candidate, config: DemoConfig, data: DemoData) -> None:
-        self.config, self.candidate, self.data = config, candidate, data
+    def __init__(self, strategy: str, trial: DemoTrial, config: DemoConfig, data: DemoData) -> None:
+        self.config, self.trial, self.data = config, trial, data
         chosen = strategy_named(strategy)
         with torch.random.fork_rng():
             torch.manual_seed(stream_seed(config.seed, "init"))
@@ -150,7 +150,7 @@ class Run:
         self.monitor: Monitor | None = None
         if chosen.needs_input_norm:
             self.monitor = watch(self.model.new_layers, report)
-        self.optimizer = torch.optim.Adam(self.model.parameters(), lr=candidate.learning_rate, fused=True)
+        self.optimizer = torch.optim.Adam(self.model.parameters(), lr=trial.learning_rate, fused=True)
         self.order = stream(config.seed, "data")
         self.queue = torch.empty(0, dtype=torch.long)
         self.step = 0
@@ -171,9 +171,9 @@ class Run:
         if len(self.queue) < self.config.batch_size:
             self.queue = torch.randperm(len(self.data.train), generator=self.order)
         rows, self.queue = self.queue.split([self.config.batch_size, len(self.queue) - self.config.batch_size])
-        factor = anneal(self.step, self.config.steps, warmup=self.candidate.warmup)
+        factor = anneal(self.step, self.config.steps, warmup=self.trial.warmup)
         for group in self.optimizer.param_groups:
-            group["lr"] = factor * self.candidate.learning_rate
+            group["lr"] = factor * self.trial.learning_rate
         loss = F.cross_entropy(self.model(*self.data.train.inputs(rows)), self.data.train.answer_B[rows])
         self.optimizer.zero_grad()
         loss.backward()
@@ -185,26 +185,25 @@ class Run:
         self.step += 1
 
 
-def train_strategy(strategy: str, config: DemoConfig, data: DemoData, progress: Progress) -> RunResult:
-    """Tune, then train to the end the candidate that did best on the tuning stories."""
+def train_strategy(strategy: str, config: DemoConfig, data: DemoData, progress: Progress) -> DemoResult:
+    """Tune, then train the trial that did best on the tuning stories to the end."""
     started = time.monotonic()
-    candidates = CANDIDATES[strategy]
+    trials = TRIALS[strategy]
     runs = []
-    for number, candidate in enumerate(candidates, start=1):
-        candidate = replace(candidate, warmup=min(candidate.warmup, config.tune_steps))
-        run = Run(strategy, candidate, config, data)
-        if len(candidates) > 1:
-            run.train_until(config.tune_steps, _tagged(progress, number))
+    for number, trial in enumerate(trials, start=1):
+        run = DemoRun(strategy, replace(trial, warmup=min(trial.warmup, config.tune_steps)), config, data)
+        if len(trials) > 1:
+            run.train_until(config.tune_steps, _numbered(progress, number))
         runs.append(run)
     best = min(runs, key=lambda run: answer_loss(run.model, data.tune)) if len(runs) > 1 else runs[0]
     best.train_until(config.steps, progress)
     if best.monitor is not None:
         best.monitor.close()
-    return RunResult(
+    return DemoResult(
         strategy=strategy,
-        learning_rate=best.candidate.learning_rate,
-        warmup=best.candidate.warmup,
-        candidates=len(candidates),
+        learning_rate=best.trial.learning_rate,
+        warmup=best.trial.warmup,
+        candidates=len(trials),
         input_norm=float(best.input_norm),
         steps=tuple(best.curve),
         validation=tuple(best.curve.values()),
@@ -217,8 +216,8 @@ def train_strategy(strategy: str, config: DemoConfig, data: DemoData, progress: 
     )
 
 
-def _tagged(progress: Progress, candidate: int) -> Progress:
-    return lambda state: progress({**state, "candidate": candidate})
+def _numbered(progress: Progress, trial: int) -> Progress:
+    return lambda state: progress({**state, "trial": trial})
 
 
 @torch.no_grad()
@@ -235,7 +234,7 @@ def accuracy(model: KinshipModel, stories: Stories, rows: torch.Tensor | None = 
 
 @torch.no_grad()
 def answer_loss(model: KinshipModel, stories: Stories) -> float:
-    """Mean loss; not a number counts as the worst."""
+    """Mean loss; NaN counts as the worst."""
     model.eval()
     loss = float(F.cross_entropy(model(*stories.inputs(slice(None))), stories.answer_B))
     model.train()
@@ -243,25 +242,25 @@ def answer_loss(model: KinshipModel, stories: Stories) -> float:
 
 
 def run_in_process(strategy: str, config: DemoConfig, data: DemoData, messages: "Queue[dict[str, Any]]") -> None:
-    """One strategy in a process of its own, on one thread; tells its progress and its result."""
+    """Train one strategy in this process, on one thread, and send its progress and result."""
     torch.set_num_threads(1)
-    logging.getLogger("dtfixup").setLevel(logging.ERROR)  # alerts are in the result; the screen belongs to the bars
+    logging.getLogger("dtfixup").setLevel(logging.ERROR)  # the result has the alerts; the screen shows the bars
     parent = multiprocessing.parent_process()
 
-    def tell(state: dict[str, Any]) -> None:
+    def send(state: dict[str, Any]) -> None:
         if parent is not None and not parent.is_alive():
-            sys.exit("the demo was stopped")  # nobody is left to train for
+            sys.exit("the demo was stopped")
         messages.put({"strategy": strategy, "kind": "progress", **state})
 
     try:
-        result = train_strategy(strategy, config, data, tell)
+        result = train_strategy(strategy, config, data, send)
         messages.put({"strategy": strategy, "kind": "result", "result": result})
     except Exception as error:
         messages.put({"strategy": strategy, "kind": "error", "error": f"{type(error).__name__}: {error}"})
 
 
-def plot(results: Sequence[RunResult], config: DemoConfig, path: str | Path) -> Path:
-    """The validation curves, as a PNG."""
+def plot(results: Sequence[DemoResult], config: DemoConfig, path: str | Path) -> Path:
+    """Draw the validation curves as a PNG."""
     with needs_extra("plot", "pictures"):
         from matplotlib.figure import Figure
 
@@ -281,20 +280,20 @@ def plot(results: Sequence[RunResult], config: DemoConfig, path: str | Path) -> 
     return write_atomically(path, lambda temporary: figure.savefig(temporary, dpi=130))
 
 
-def metrics(results: Sequence[RunResult]) -> dict[str, float]:
-    """The flat numbers of a result file."""
-    found = {}
+def metrics(results: Sequence[DemoResult]) -> dict[str, float]:
+    """The metrics of the result file."""
+    numbers = {}
     for result in results:
         name = result.strategy.replace("-", "_")
-        found[f"{name}_accuracy"] = result.accuracy
-        found[f"{name}_learning_rate"] = result.learning_rate
-        found[f"{name}_warmup"] = float(result.warmup)
-        found |= {f"{name}_accuracy_{count}_steps": share for count, share in result.by_story_steps.items()}
-    return found
+        numbers[f"{name}_accuracy"] = result.accuracy
+        numbers[f"{name}_learning_rate"] = result.learning_rate
+        numbers[f"{name}_warmup"] = float(result.warmup)
+        numbers |= {f"{name}_accuracy_{count}_steps": share for count, share in result.by_story_steps.items()}
+    return numbers
 
 
-def data_hash(data: DemoData) -> str:
-    """Tells apart what was trained and measured on."""
+def stories_hash(data: DemoData) -> str:
+    """A hash of the stories, for result files."""
     digest = hashlib.sha256()
     for stories in (data.train, data.tune, data.validation):
         for tensor in (stories.sentence_BS, stories.relation_BLL, stories.answer_B):

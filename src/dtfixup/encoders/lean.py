@@ -1,11 +1,10 @@
 """The bundled encoder without transformers, whose import takes longer than the answer to a question.
 
 In: MiniLM's folder. Out: `LeanEncoder`, for use and not for training, with the weight names and states of Hugging
-Face's `BertModel` and no dropout; and `LeanTokenizer`, with the same subwords. Tests compare both with transformers.
+Face's `BertModel` and no dropout; and its tokenizer. Tests compare both with transformers.
 Legend: B batch, T tokens, D width, H heads, E width of a head.
 """
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +42,7 @@ class LeanEncoder(nn.Module):
 
 
 class LeanBert(nn.Module):
-    """BERT's forward pass; modules have Hugging Face's names, so that its files fit."""
+    """BERT's forward pass; the modules have the names in Hugging Face's files."""
 
     def __init__(self, config: dict[str, Any]) -> None:
         super().__init__()
@@ -136,28 +135,17 @@ def lean_encoder(folder: Path) -> LeanEncoder:
     return LeanEncoder(model, "minilm").eval()
 
 
-@dataclass(frozen=True)
-class LeanTokenizer:
-    """Subwords from the tokenizer's own file."""
-
-    cls_id: int
-    sep_id: int
-    pad_id: int
-    unknown_id: int
-    _raw: RawTokenizer
-
-    def cut(self, texts: list[str]) -> list[list[int]]:
-        """Token ids of each text, without special tokens."""
-        return [encoding.ids for encoding in self._raw.encode_batch(texts, add_special_tokens=False)]
-
-
-def lean_tokenizer(folder: Path) -> LeanTokenizer:
+def lean_tokenizer(folder: Path) -> RawTokenizer:
     """MiniLM's tokenizer, without truncation and padding."""
     try:
-        raw = RawTokenizer.from_file(str(folder / "tokenizer.json"))
+        tokenizer = RawTokenizer.from_file(str(folder / "tokenizer.json"))
     except Exception as error:  # the library raises no other class
         raise EncoderError(f"the tokenizer in {folder} cannot be read, it may be damaged: {error}") from None
-    raw.no_padding()
-    raw.no_truncation()
-    ids = raw.get_vocab()
-    return LeanTokenizer(ids["[CLS]"], ids["[SEP]"], ids["[PAD]"], ids["[UNK]"], raw)
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
+    return tokenizer
+
+
+def cut_lean(tokenizer: RawTokenizer, texts: list[str]) -> list[list[int]]:
+    """Token ids of each text, without special tokens."""
+    return [encoding.ids for encoding in tokenizer.encode_batch(texts, add_special_tokens=False)]

@@ -1,7 +1,7 @@
 """Load a pre-trained encoder: a name or a folder in, an `Encoder` out.
 
-Offline by default: a missing encoder is an error that says how to get it. Only safetensors weights are read.
-transformers is imported where it is used: the import takes seconds, and a question needs only the bundled encoder
+Offline by default: the error for a missing encoder says how to get it. Only safetensors weights are read.
+transformers is imported where it is used, because that takes seconds and a question needs only the bundled encoder
 (`lean.py`). Legend: B batch, T subword tokens, W words, D width.
 """
 
@@ -11,6 +11,7 @@ import inspect
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor, nn
 
-from dtfixup.encoders.lean import LeanEncoder, lean_encoder, lean_tokenizer
+from dtfixup.encoders.lean import LeanEncoder, cut_lean, lean_encoder, lean_tokenizer
 from dtfixup.encoders.pooling import pool_words
 from dtfixup.errors import EncoderError
 from dtfixup.files import file_sha256
@@ -50,9 +51,9 @@ class WordBatch:
 class Encoder(nn.Module):
     """A pre-trained encoder and its tokenizer.
 
-    A plain module around the Hugging Face model: in a subclass of `PreTrainedModel`, transformers would re-initialise
-    the layers on top. `word_tokenizer` gives the words of a list the same subwords as in a sentence; RoBERTa's own
-    tokenizer would read them without the space before.
+    It wraps the Hugging Face model: in a subclass of `PreTrainedModel`, transformers would re-initialise the layers on
+    top. `word_tokenizer` gives the words of a list the same subwords as in a sentence; RoBERTa's own tokenizer would
+    read them without the space before.
     """
 
     def __init__(
@@ -78,7 +79,7 @@ class Encoder(nn.Module):
         """Longest input in tokens; RoBERTa's first positions belong to its padding."""
         positions = getattr(self.model.config, "max_position_embeddings", None)
         if positions is None:
-            raise EncoderError(f"{self.name} does not say how many tokens it takes: use another encoder")
+            raise EncoderError(f"{self.name} states no limit of tokens: use another encoder")
         positions = int(positions)
         embeddings = self.model.get_submodule("embeddings") if hasattr(self.model, "embeddings") else None
         offset = getattr(embeddings, "padding_idx", None)
@@ -197,8 +198,10 @@ def load_tokenizer(name: str | Path = MINILM) -> Tokenizer:
     hashes = [f"{file.name} {file_sha256(file)}" for file in files if file.is_file()]
     fingerprint = hashlib.sha256("\n".join(hashes).encode()).hexdigest()
     if str(name) == MINILM:
-        lean = lean_tokenizer(source)
-        return Tokenizer(MINILM, fingerprint, lean.cls_id, lean.sep_id, lean.pad_id, lean.cut, lean.unknown_id, False)
+        raw = lean_tokenizer(source)
+        vocabulary = raw.get_vocab()
+        cls_id, sep_id, pad_id, unknown_id = (vocabulary[token] for token in ("[CLS]", "[SEP]", "[PAD]", "[UNK]"))
+        return Tokenizer(MINILM, fingerprint, cls_id, sep_id, pad_id, partial(cut_lean, raw), unknown_id, False)
     from transformers import AutoTokenizer
 
     try:
@@ -206,17 +209,16 @@ def load_tokenizer(name: str | Path = MINILM) -> Tokenizer:
             tokenizer = AutoTokenizer.from_pretrained(source)
     except (OSError, ValueError) as error:
         raise EncoderError(f"the tokenizer in {source} cannot be read, it may be damaged: {error}") from error
-    cls_id, sep_id, pad_id = tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.pad_token_id
-    if cls_id is None or sep_id is None or pad_id is None:
+    ids = (tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.pad_token_id)
+    if None in ids:
         raise EncoderError(f"the tokenizer in {source} lacks a first, separating or padding token")
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    keeps_spaces = "ByteLevel" in repr(getattr(backend, "pre_tokenizer", None))
 
     def cut(texts: list[str]) -> list[list[int]]:
         return [list(ids) for ids in tokenizer(texts, add_special_tokens=False)["input_ids"]]
 
-    backend = getattr(tokenizer, "backend_tokenizer", None)
-    keeps_spaces = "ByteLevel" in repr(getattr(backend, "pre_tokenizer", None))
-    unknown = int(tokenizer.unk_token_id or 0)
-    return Tokenizer(str(name), fingerprint, cls_id, sep_id, pad_id, cut, unknown, keeps_spaces)
+    return Tokenizer(str(name), fingerprint, *ids, cut, int(tokenizer.unk_token_id or 0), keeps_spaces)
 
 
 def encoder_sha256(name: str | Path) -> str:

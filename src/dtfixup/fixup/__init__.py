@@ -6,7 +6,7 @@ from dtfixup.fixup.depth_report import DepthReport, DepthRow
 from dtfixup.fixup.diagnostics import depth_check
 from dtfixup.fixup.free_parameters import initialise_free_
 from dtfixup.fixup.input_norm import InputNorm, MuChoice, measure_input_norm
-from dtfixup.fixup.layers import FixupLayer, LayerWeights, Role, Rows, Weight, register_layer
+from dtfixup.fixup.layers import FixupLayer, FusedRows, LayerWeights, Role, Weight, register_layer
 from dtfixup.fixup.monitor import Monitor, watch
 from dtfixup.fixup.report import FixupReport, TensorReport
 from dtfixup.fixup.residual import NormPlacement, Residual, SkipKind
@@ -22,6 +22,7 @@ __all__ = [
     "DepthRow",
     "FixupLayer",
     "FixupReport",
+    "FusedRows",
     "InputNorm",
     "LayerWeights",
     "Monitor",
@@ -29,7 +30,6 @@ __all__ = [
     "NormPlacement",
     "Residual",
     "Role",
-    "Rows",
     "SkipKind",
     "Strategy",
     "StreamLimit",

@@ -84,9 +84,9 @@ class Judge:
 
     def judge(self, step: int, entering: float, after: Sequence[float], gradient: float) -> None:
         """Judge one step by its largest input norm, its largest norm after each layer, and its gradient norm."""
-        broken = [place for place, norm in enumerate(after) if math.isnan(norm)]
-        place = broken[0] if broken else max(range(len(after)), key=after.__getitem__)
-        growth = after[place] / entering if entering else 0.0
+        broken = [layer for layer, norm in enumerate(after) if math.isnan(norm)]
+        layer = broken[0] if broken else max(range(len(after)), key=after.__getitem__)
+        growth = after[layer] / entering if entering else 0.0
         usual = median(self._gradients) if len(self._gradients) >= 10 else None
         ratios = {Assumption.INPUT_NORM: entering / self._mu, Assumption.GROWTH: growth}
         if usual:
@@ -95,7 +95,7 @@ class Judge:
             ratios[Assumption.GRADIENT] = gradient
         texts = {
             Assumption.INPUT_NORM: f"input norm {entering / self._mu:.1f} × μ at step {step:,}",
-            Assumption.GROWTH: f"residual stream grew {growth:.1f} × up to layer {place + 1} at step {step:,}",
+            Assumption.GROWTH: f"residual stream grew {growth:.1f} × up to layer {layer + 1} at step {step:,}",
             Assumption.GRADIENT: f"gradient norm {gradient:.3g} at step {step:,}, usually {usual or 0:.3g}",
         }
         for assumption, ratio in ratios.items():
@@ -105,7 +105,7 @@ class Judge:
         self._keep(step, {"input_norm_over_mu": entering / self._mu, "growth": growth, "gradient_norm": gradient})
 
     def summary(self) -> dict[str, float]:
-        """mu, the highest finite value of each scalar, and the numbers of alerts, steps and steps with NaN or infinity.
+        """mu, the highest finite value of each scalar, and counts of alerts, steps and steps with NaN or infinity.
 
         All values are finite, as JSON requires.
 

@@ -21,9 +21,9 @@ from dtfixup.errors import (
 from dtfixup.fixup.calls import broadcast_
 from dtfixup.fixup.input_norm import InputNorm
 from dtfixup.fixup.layers import (
+    FusedRows,
     LayerWeights,
     Role,
-    Rows,
     Stack,
     Weight,
     bias_parameters,
@@ -171,9 +171,9 @@ def _logical_matrices(
 
 
 def _part(names: dict[Tensor, str], role: Role, weight: Weight) -> _Part:
-    parameter = weight.parameter if isinstance(weight, Rows) else weight
+    parameter = weight.parameter if isinstance(weight, FusedRows) else weight
     name = names.get(parameter, "(shared)")
-    if isinstance(weight, Rows):
+    if isinstance(weight, FusedRows):
         return _Part(f"{name}[{weight.start}:{weight.stop}]", role, parameter, weight.start, weight.stop)
     return _Part(name, role, parameter, 0, len(parameter))
 

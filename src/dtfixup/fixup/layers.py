@@ -29,7 +29,7 @@ class Role(StrEnum):
 
 
 @dataclass(frozen=True)
-class Rows:
+class FusedRows:
     """One of the matrices in a fused parameter: its rows from start to stop."""
 
     parameter: Tensor
@@ -37,7 +37,7 @@ class Rows:
     stop: int
 
 
-Weight = Tensor | Rows
+Weight = Tensor | FusedRows
 
 
 @dataclass(frozen=True)
@@ -135,19 +135,20 @@ def layers_of(stack: Stack) -> list[tuple[str, nn.Module, LayerWeights]]:
 
 def first_module(stack: Stack) -> nn.Module:
     """The module whose input is the stack's input: the stack itself, or its first layer if it is a plain list."""
-    if isinstance(stack, nn.Module) and not isinstance(stack, nn.ModuleList):
-        return stack
-    items = list(stack)
-    if not items:
-        raise UnsupportedLayerError("the stack is an empty list: pass the list of new layers")
-    return items[0]
+    return _called_modules(stack)[0]
 
 
 def last_module(stack: Stack) -> nn.Module:
     """The module whose output is the stack's output."""
+    return _called_modules(stack)[-1]
+
+
+def _called_modules(stack: Stack) -> list[nn.Module]:
     if isinstance(stack, nn.Module) and not isinstance(stack, nn.ModuleList):
-        return stack
-    return list(stack)[-1]
+        return [stack]
+    if not (layers := list(stack)):
+        raise UnsupportedLayerError("the stack is an empty list: pass the list of new layers")
+    return layers
 
 
 def modules_of(stack: Stack) -> Iterator[tuple[str, nn.Module]]:
@@ -213,15 +214,15 @@ def _how_to_describe(module: object) -> str:
     return f"""{name} does not say which of its weights are value, output and MLP weights.
 Add this method to the layer class (the names on the right are yours):
 
-    from dtfixup import LayerWeights, Rows
+    from dtfixup import LayerWeights, FusedRows
 
     def fixup_weights(self) -> LayerWeights:
         return LayerWeights(
-            value=[self.attention.value.weight],  # of a fused [q; k; v]: Rows(self.qkv.weight, 2 * d, 3 * d)
+            value=[self.attention.value.weight],  # of a fused [q; k; v]: FusedRows(self.qkv.weight, 2 * d, 3 * d)
             output=[self.attention.output.weight],
             mlp=[self.mlp.up.weight, self.mlp.down.weight],
             relation_value=[],  # the r^v tables, if the layer is relation-aware
-            unscaled=[],  # the other Rows of a fused weight
+            unscaled=[],  # the other FusedRows of a fused weight
             norms=[],  # norms that are neither nn.LayerNorm nor nn.RMSNorm
         )
 
@@ -233,7 +234,8 @@ def _attention_rows(attention: nn.MultiheadAttention) -> tuple[list[Weight], lis
     width = attention.embed_dim
     if attention._qkv_same_embed_dim:
         fused = attention.in_proj_weight
-        return [Rows(fused, 2 * width, 3 * width)], [Rows(fused, 0, width), Rows(fused, width, 2 * width)]
+        query, key, value = (FusedRows(fused, start, start + width) for start in (0, width, 2 * width))
+        return [value], [query, key]
     return [attention.v_proj_weight], [attention.q_proj_weight, attention.k_proj_weight]
 
 

@@ -126,28 +126,28 @@ def _set_admin_skips_(stack: Stack, profile: Callable[[], object]) -> None:
     variances: dict[int, list[Tensor]] = {}
     keep: list[Tensor | None] = [None]
 
-    def add(place: int, x: Tensor) -> None:
+    def add(index: int, x: Tensor) -> None:
         real = x.detach() if keep[0] is None else x.detach()[keep[0].bool()]
-        variances.setdefault(place, []).append(real.double().var())
+        variances.setdefault(index, []).append(real.double().var())
 
     def enter(module: nn.Module, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
         arguments = call_arguments(module, args, kwargs)
         keep[0] = padding_keep(stack, arguments)
         add(0, stack_input(module, arguments))
 
-    def leave(place: int) -> Callable[[nn.Module, object, Tensor], None]:
-        return lambda module, args, output: add(place, output)
+    def leave(index: int) -> Callable[[nn.Module, object, Tensor], None]:
+        return lambda module, args, output: add(index, output)
 
     branches = [branch for _, _, weights in layers_of(stack) for branch in weights.branches]
     residuals = [module for _, module in modules_of(stack) if isinstance(module, Residual)]
     with ExitStack() as hooks, evaluation_mode(module for _, module in modules_of(stack)), torch.no_grad():
         hooks.callback(first_module(stack).register_forward_pre_hook(enter, with_kwargs=True).remove)
-        for place, branch in enumerate(branches, start=1):
-            hooks.callback(branch.register_forward_hook(leave(place)).remove)
+        for index, branch in enumerate(branches, start=1):
+            hooks.callback(branch.register_forward_hook(leave(index)).remove)
         profile()
     if len(variances) != len(branches) + 1:
         raise StrategyError("profile= did not run the stack: it must call the model on at least one batch")
-    means = [float(torch.stack(variances[place]).mean()) for place in range(len(branches) + 1)]
+    means = [float(torch.stack(variances[index]).mean()) for index in range(len(branches) + 1)]
     with torch.no_grad():
         for residual, skip in zip(residuals, admin_skips(means[0], means[1:]), strict=True):
             assert residual.weight_D is not None  # _require_fit checked that the stack was built for Admin

@@ -25,7 +25,7 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import a module when one of its names is first used: reading needs no training engine."""
+    """Import a module when one of its names is first used: it takes seconds."""
     if name in _MODULES:
         with needs_extra("train", "reading"):
             return getattr(import_module(f"dtfixup.reading.{_MODULES[name]}"), name)

@@ -1,7 +1,7 @@
-"""Trained models in use: `Reader` answers questions about passages, `Classifier` tells the class of texts.
+"""Trained models in use: `Reader` answers questions about passages, `Classifier` classifies texts.
 
-In: a context, a question and options, or texts. Out: a probability for each option, or for each class. Short and long
-inputs run through the same code as in training.
+In: a run's folder or its file of weights; then passages with questions and options, or texts. Out: a probability for
+each option, or for each class. Inputs of any length run through the same code as in training.
 """
 
 from collections.abc import Sequence
@@ -9,20 +9,24 @@ from pathlib import Path
 
 import torch
 
+from dtfixup.encoders import load_encoder, load_tokenizer
+from dtfixup.errors import CheckpointError
 from dtfixup.reading.examples import ReadingExample, example_from
-from dtfixup.reading.model import ReadingModel
+from dtfixup.reading.model import ReadingConfig, ReadingModel
 from dtfixup.reading.scoring import Probabilities, probabilities
-from dtfixup.reading.store import load_classifier, load_model
 from dtfixup.reading.texts import tokenise_texts
 from dtfixup.reading.tokens import ReadingCorpus, ReadingTokens, tokenise
+from dtfixup.training.config import from_json
 from dtfixup.training.precision import Precision, autocast, fast_precision, float32_products
+from dtfixup.weights.tensors import read_content
+from dtfixup.weights.trained import load_trained, weights_file
 
 
-class _Loaded:
-    """A model and the arithmetic it is used with.
+class _TrainedModel:
+    """A model and the precision that it runs in.
 
-    `precision` bf16 takes about 0.6 of the time on a CPU that has instructions for it, and moves probabilities a
-    little. By default it is used on such a CPU, and fp32 elsewhere.
+    On a CPU with instructions for bf16 that is the default: it takes about 0.6 of the time and moves probabilities a
+    little. Elsewhere the default is fp32.
     """
 
     def __init__(self, model: ReadingModel, precision: Precision | str | None = None) -> None:
@@ -36,15 +40,18 @@ class _Loaded:
             return probabilities(self.model, corpus, range(len(tokens.label_N)), progress=progress)
 
 
-class Reader(_Loaded):
-    """Reads passages and weighs options."""
+class Reader(_TrainedModel):
+    """Chooses among the options of a question about a passage."""
 
     @classmethod
     def load(
         cls, path: str | Path, device: torch.device | str = "cpu", precision: Precision | str | None = None
     ) -> "Reader":
-        """Of a finished run's folder, or a file of weights."""
-        return cls(load_model(path, device).model, precision)
+        """Load the model of a finished run's folder, or of a file of weights."""
+        model, classes = _load(path, device)
+        if classes:
+            raise CheckpointError(f"{path} holds a classifier of texts: load it with Classifier.load")
+        return cls(model, precision)
 
     def answer(self, context: str, question: str, options: Sequence[str]) -> Probabilities:
         """The probability of each option, in their order."""
@@ -52,13 +59,13 @@ class Reader(_Loaded):
         return self.answer_all([example_from(row, "the question")])[0]
 
     def answer_all(self, examples: Sequence[ReadingExample], *, progress: bool = False) -> list[Probabilities]:
-        """The same for many examples."""
+        """The probabilities of many examples."""
         tokens = tokenise(examples, self.model.encoder.tokenizer, max_tokens=self.model.config.max_tokens)
         return self._probabilities(tokens, progress=progress)
 
 
-class Classifier(_Loaded):
-    """Tells the class of a text; `classes` are their names."""
+class Classifier(_TrainedModel):
+    """Classifies texts; `classes` are the names of the classes."""
 
     def __init__(self, model: ReadingModel, classes: Sequence[str], precision: Precision | str | None = None) -> None:
         super().__init__(model, precision)
@@ -68,13 +75,32 @@ class Classifier(_Loaded):
     def load(
         cls, path: str | Path, device: torch.device | str = "cpu", precision: Precision | str | None = None
     ) -> "Classifier":
-        """Of a finished run's folder, or a file of weights."""
-        found = load_classifier(path, device)
-        return cls(found.model, found.classes, precision)
+        """Load the model of a finished run's folder, or of a file of weights."""
+        model, classes = _load(path, device)
+        if not classes:
+            raise CheckpointError(f"{path} holds a model of multiple-choice questions: load it with Reader.load")
+        return cls(model, classes, precision)
 
     def classify(self, texts: Sequence[str], *, progress: bool = False) -> list[dict[str, float]]:
-        """The probability of each class, by its name, for each text."""
+        """For each text, the probability of each class by its name."""
         limit = self.model.config.max_tokens
         tokens = tokenise_texts(texts, [None] * len(texts), self.model.encoder.tokenizer, max_tokens=limit)
-        found = self._probabilities(tokens, progress=progress)
-        return [dict(zip(self.classes, row, strict=True)) for row in found]
+        rows = self._probabilities(tokens, progress=progress)
+        return [dict(zip(self.classes, row, strict=True)) for row in rows]
+
+
+def _load(path: str | Path, device: torch.device | str) -> tuple[ReadingModel, tuple[str, ...]]:
+    """A model in evaluation mode, and its classes; none for multiple-choice questions."""
+    file = weights_file(path)
+    content = read_content(file)
+    try:
+        settings = content["fingerprint"]
+        config = from_json(ReadingConfig, settings["model"])
+        encoder, tokenizer, classes = settings["encoder"], settings["tokenizer"], settings.get("classes", ())
+    except (KeyError, TypeError, ValueError) as error:
+        raise CheckpointError(f"{file} holds no reading model: {error}") from error
+    if tokenizer != load_tokenizer(encoder).sha256:
+        raise CheckpointError(f"{file} was trained with another tokenizer than {encoder} has here. Use that encoder")
+    model = ReadingModel(config, load_encoder(encoder), len(classes) or 1)
+    load_trained(file, model, model.encoder, settings)
+    return model.to(device).eval(), tuple(classes)

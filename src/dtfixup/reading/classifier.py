@@ -1,13 +1,12 @@
-"""Texts with a class each → a trained classifier: encoder, N vanilla layers, a linear layer on the first token's state.
+"""Labelled texts → a trained classifier: encoder, N vanilla layers, a linear layer on the first token's state.
 
-In: a CSV file of texts and labels, a folder. Out: weights, logs and checkpoints in the folder, as of any run; use them
-by `answers.Classifier`.
+In: a CSV file of texts and labels, and a folder. Out: the run's weights, logs and checkpoints in the folder, for
+`answers.Classifier`.
 """
 
 from pathlib import Path
 
 import torch
-from lightning_fabric import Fabric
 from rich.console import Console
 
 from dtfixup.encoders import Encoder, load_encoder, load_tokenizer
@@ -29,17 +28,17 @@ def train_classifier(
     resume: bool = False,
     console: Console | None = None,
 ) -> FitResult:
-    """Train on texts and labels; `last["accuracy"]` of the result is over the texts that were held out, in percent.
+    """Train on labelled texts; `last["accuracy"]` of the result is the accuracy on held-out texts in percent.
 
     Args:
-        data: a CSV file with the columns `text` and `label`, or what `read_texts` made of it.
-        folder: where logs, checkpoints and weights go.
+        data: a CSV file with the columns `text` and `label`, or the result of `read_texts`.
+        folder: for logs, checkpoints and weights.
         config: `own_data()` by default.
-        resume: go on with the run in the folder.
-        console: where progress is shown; the error stream by default.
+        resume: continue the run in the folder.
+        console: shows the progress; the error stream by default.
     """
     config = own_data() if config is None else config
-    fabric: Fabric = launch()
+    fabric = launch()
     texts = data if isinstance(data, LabelledTexts) else read_texts(data)
     sha256 = load_tokenizer(config.encoder).sha256
     task = classifier_task(config, texts, load_encoder(config.encoder), fabric.device, tokenizer_sha256=sha256)
@@ -54,9 +53,9 @@ def classifier_task(
     *,
     tokenizer_sha256: str = "",
 ) -> SequenceTask:
-    """What the engine trains. Texts that are the same are held out together, or not at all."""
+    """The task for the engine. Equal texts are either all held out or all trained on."""
     if not config.hold_out:
-        raise ConfigError("a classifier is evaluated on texts that are held out: set hold_out, such as 0.1")
+        raise ConfigError("a classifier is evaluated on held-out texts: set hold_out, such as 0.1")
     tokens = tokenise_texts(data.texts, data.labels, encoder.tokenizer, max_tokens=config.model.max_tokens)
     split = split_groups(numbered(data.texts), config.hold_out, "texts")
     made_of = {"data": data.data_hash, "tokenizer": tokenizer_sha256, "classes": list(data.classes)}

@@ -1,7 +1,7 @@
 """Files of multiple-choice questions → `ReadingExample`s.
 
-In: ReClor's JSON, or anybody's JSON, JSON lines or CSV with a context, a question, two to ten options and the number of
-the right one. Out: examples in the order of the file. A file is read whole or refused: an error names file, row and
+In: ReClor's JSON, or other JSON, JSON lines or CSV with a context, a question, two to ten options and the number of
+the right one. Out: examples in the order of the file. One bad row refuses the whole file: the error names file, row and
 key.
 """
 
@@ -32,25 +32,25 @@ class ReadingExample:
     question: str
     answers: tuple[str, ...]
     label: int | None
-    """The place of the right option, from 0; none where it is not known."""
+    """Index of the right option, from 0; None if unknown."""
     name: str
-    """What the file calls it, else its row."""
+    """Its name in the file, else the number of its row."""
 
 
 @dataclass(frozen=True)
 class ReadingData:
-    """Examples to train on and to evaluate on, and the hash of the files they came from."""
+    """Examples to train on and to evaluate on, and the hash of their files."""
 
     train: tuple[ReadingExample, ...]
     val: tuple[ReadingExample, ...]
-    """Empty where the files have none."""
+    """Empty if the files have none."""
     data_hash: str
 
 
 def read_data(path: str | Path) -> ReadingData:
-    """A folder with `train` and `val`, or one file of examples to train on."""
+    """Read a folder with `train` and `val`, or one file of examples to train on."""
     path = Path(path)
-    files = [path] if path.is_file() else [split_file(path, "train"), *_found(path, "val")]
+    files = [path] if path.is_file() else [split_file(path, "train"), *_files_of(path, "val")]
     train, *val = (read_examples(file) for file in files)
     digest = hashlib.sha256()
     for file in files:
@@ -61,23 +61,23 @@ def read_data(path: str | Path) -> ReadingData:
 
 def split_file(folder: Path, split: str) -> Path:
     """The file of a split in a folder: `val.json`, `val.jsonl` or `val.csv`."""
-    found = _found(folder, split)
-    if not found:
+    files = _files_of(folder, split)
+    if not files:
         names = ", ".join(f"{split}{suffix}" for suffix in SUFFIXES)
         raise DataError(f"{folder} has no split {split!r}: put one of {names} there")
-    return found[0]
+    return files[0]
 
 
-def _found(folder: Path, split: str) -> list[Path]:
+def _files_of(folder: Path, split: str) -> list[Path]:
     """The file of a split, or none."""
-    found = [file for suffix in SUFFIXES if (file := folder / f"{split}{suffix}").is_file()]
-    if len(found) > 1:
-        raise DataError(f"{folder} has {found[0].name} and {found[1].name}: keep the one that is meant")
-    return found
+    files = [file for suffix in SUFFIXES if (file := folder / f"{split}{suffix}").is_file()]
+    if len(files) > 1:
+        raise DataError(f"{folder} has {files[0].name} and {files[1].name}: keep only one")
+    return files
 
 
 def read_examples(path: str | Path, *, need_labels: bool = True) -> tuple[ReadingExample, ...]:
-    """All examples of a file.
+    """Read all examples of a file.
 
     Args:
         path: a JSON list of objects with `context`, `question`, `answers` (or `options`), `label` and perhaps
@@ -87,36 +87,36 @@ def read_examples(path: str | Path, *, need_labels: bool = True) -> tuple[Readin
     """
     path = Path(path)
     if path.suffix not in SUFFIXES:
-        raise DataError(f"{path} is of no kind that is read here: name it {', '.join(f'*{each}' for each in SUFFIXES)}")
+        raise DataError(f"{path} cannot be read: it must end in {', '.join(SUFFIXES)}")
     rows = {".json": _json_rows, ".jsonl": _json_lines, ".csv": _csv_rows}[path.suffix](path)
     examples = tuple(
         example_from(row, f"{path}, row {number}", need_label=need_labels, name=f"{path.stem}_{number}")
         for number, row in enumerate(rows, start=1)
     )
     if not examples:
-        raise DataError(f"{path} holds no example")
+        raise DataError(f"{path} has no examples")
     return examples
 
 
 def example_from(row: Any, where: str, *, need_label: bool = False, name: str = "") -> ReadingExample:
-    """An example from JSON values; `where` begins every error."""
+    """Make an example of JSON values; every error starts with `where`."""
     if not isinstance(row, Mapping):
-        raise DataError(f"{where} is no object with context, question and answers, but {_shown(row)}")
+        raise DataError(f"{where} must be an object with context, question and answers, got {_shortened(row)}")
     key = "options" if "options" in row and "answers" not in row else "answers"
     context, question = (_text(row.get(part), f"{where}, {part}", part) for part in ("context", "question"))
     answers = _answers(row.get(key), f"{where}, {key}")
-    given = next((row[each] for each in _NAMES if row.get(each) not in (None, "")), name)
+    own_name = next((row[field] for field in _NAMES if row.get(field) not in (None, "")), name)
     label = _label(row.get("label"), len(answers), f"{where}, label", need_label)
-    return ReadingExample(context, question, answers, label, str(given))
+    return ReadingExample(context, question, answers, label, str(own_name))
 
 
 def _answers(value: Any, where: str) -> tuple[str, ...]:
     if value is None:
-        raise DataError(f"{where} is missing: give {LEAST_OPTIONS} to {MOST_OPTIONS} options to choose from")
+        raise DataError(f"{where} is missing: give {LEAST_OPTIONS} to {MOST_OPTIONS} options")
     if not isinstance(value, Sequence) or isinstance(value, str):
-        raise DataError(f"{where} must be a list of options, got {_shown(value)}")
+        raise DataError(f"{where} must be a list of options, got {_shortened(value)}")
     if not LEAST_OPTIONS <= len(value) <= MOST_OPTIONS:
-        raise DataError(f"{where} has {len(value)} options, but {LEAST_OPTIONS} to {MOST_OPTIONS} can be chosen from")
+        raise DataError(f"{where} has {len(value)} options, but must have {LEAST_OPTIONS} to {MOST_OPTIONS}")
     answers = tuple(_text(option, f"{where}[{place}]", "option") for place, option in enumerate(value))
     for place, answer in enumerate(answers):
         if (first := answers.index(answer)) < place:
@@ -128,11 +128,11 @@ def _text(value: Any, where: str, part: str) -> str:
     if value is None:
         raise DataError(f"{where} is missing")
     if not isinstance(value, str):
-        raise DataError(f"{where} must be text, got {_shown(value)}")
+        raise DataError(f"{where} must be text, got {_shortened(value)}")
     if not value.strip():
         advice = {
-            "context": "where a question stands alone, put its first sentence here, or leave the row out",
-            "question": "where there is none, write what is asked, such as 'Which is right?'",
+            "context": "if the question has none, put its first sentence here, or leave the row out",
+            "question": "if there is none, write what is asked, such as 'Which is right?'",
             "option": "leave it out, or leave the row out",
         }
         raise DataError(f"{where} is empty: {advice[part]}")
@@ -145,7 +145,7 @@ def _label(value: Any, options: int, where: str, needed: bool) -> int | None:
             raise DataError(f"{where} is missing: give the number of the right option, from 0")
         return None
     if not isinstance(value, int) or isinstance(value, bool):
-        raise DataError(f"{where} must be the number of the right option, from 0, got {_shown(value)}")
+        raise DataError(f"{where} must be the number of the right option, from 0, got {_shortened(value)}")
     if not 0 <= value < options:
         raise DataError(f"{where} is {value}, but the options are numbered 0 to {options - 1}")
     return value
@@ -154,7 +154,7 @@ def _label(value: Any, options: int, where: str, needed: bool) -> int | None:
 def _json_rows(path: Path) -> Iterator[Any]:
     rows = read_json(path)
     if not isinstance(rows, list):
-        raise DataError(f"{path} must be a JSON list of examples, got {_shown(rows)}")
+        raise DataError(f"{path} must be a JSON list of examples, got {_shortened(rows)}")
     yield from rows
 
 
@@ -168,21 +168,13 @@ def _json_lines(path: Path) -> Iterator[Any]:
 
 
 def _csv_rows(path: Path) -> Iterator[Any]:
-    table = read_table(path)
-    columns = _option_columns(table.columns, path)
-    yield from (_csv_row(row, columns) for row in table.rows)
+    names, rows = read_table(path)
+    columns = _option_columns(names, path)
+    yield from (_csv_row(row, columns) for row in rows)
 
 
-@dataclass(frozen=True)
-class CsvTable:
-    """A CSV file: its columns, and the cells of each row by column."""
-
-    columns: tuple[str, ...]
-    rows: tuple[Mapping[str, str], ...]
-
-
-def read_table(path: Path) -> CsvTable:
-    """A CSV file whose first line names the columns; cells that a row leaves out are empty."""
+def read_table(path: Path) -> tuple[Sequence[str], list[dict[str, str]]]:
+    """The columns of a CSV file, which its first line names, and its rows; missing cells are empty."""
     reader = csv.DictReader(io.StringIO(_read_text(path), newline=""), strict=True, restval="")
     rows = []
     try:
@@ -194,11 +186,11 @@ def read_table(path: Path) -> CsvTable:
             rows.append(row)
     except csv.Error as error:
         raise DataError(f"{path} is not CSV: {error}, at line {reader.line_num}") from None
-    return CsvTable(tuple(reader.fieldnames or ()), tuple(rows))
+    return reader.fieldnames or (), rows
 
 
 def _option_columns(names: Sequence[str], path: Path) -> list[str]:
-    """The columns of the options, in their order; the other columns that are needed are there."""
+    """The columns of the options in order, after a check that all needed columns exist."""
     numbered = sorted((int(match[1]), name) for name in names if (match := _OPTION_COLUMN.fullmatch(name)))
     needed = [f"answer_{place}" for place in range(LEAST_OPTIONS)]
     missing = [name for name in ("context", "question") if name not in names] or needed[len(numbered) :]
@@ -209,12 +201,12 @@ def _option_columns(names: Sequence[str], path: Path) -> list[str]:
         )
     if [place for place, _ in numbered] != list(range(len(numbered))):
         listed = ", ".join(name for _, name in numbered)
-        raise DataError(f"{path} must have its option columns numbered from 0, each once: {listed}")
+        raise DataError(f"{path} must number its option columns from 0, each once: {listed}")
     return [name for _, name in numbered]
 
 
 def _csv_row(row: Mapping[str, str], columns: Sequence[str]) -> dict[str, Any]:
-    """A row as JSON has it: empty cells after the last option are options that there are not."""
+    """A row in the form of JSON: empty cells after the last option are left out."""
     answers = [row[name] for name in columns]
     while answers and not answers[-1].strip():
         answers.pop()
@@ -225,13 +217,13 @@ def _csv_row(row: Mapping[str, str], columns: Sequence[str]) -> dict[str, Any]:
 
 def _read_text(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8-sig")  # spreadsheets write a mark before the first line
+        return path.read_text(encoding="utf-8-sig")  # spreadsheets write a byte order mark
     except FileNotFoundError:
         raise DataError(f"{path} does not exist") from None
     except UnicodeDecodeError as error:
         raise DataError(f"{path} is not UTF-8 text: byte {error.start}: {error.reason}") from None
 
 
-def _shown(value: Any) -> str:
+def _shortened(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= 60 else f"{text[:57]}..."

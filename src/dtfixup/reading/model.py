@@ -1,8 +1,8 @@
 """The reading model (section 4.2): a pre-trained encoder, N vanilla layers, a linear layer on the first token's state.
 
-In: a `ReadingBatch`. Out: the loss of each example, or a score for each of its choices. Of a multiple-choice question
-every option is read with context and question as one sequence, and has one score; a text to classify is one sequence,
-and has a score for each class. The stack runs over all tokens.
+In: a `ReadingBatch`. Out: the loss of each example, or a score for each of its choices. An option of a question is one
+sequence, with context and question, and gets one score. A text to classify is one sequence and gets a score per class.
+The stack runs over all tokens.
 Legend: as in `tokens.py`; X sequences, C classes, D width of the stack or, without one, of the encoder.
 """
 
@@ -19,7 +19,7 @@ from dtfixup.transformer import Kernel, StackConfig, TransformerStack
 
 @dataclass(frozen=True)
 class ReadingConfig:
-    """Shape of the model; the defaults are the paper's, except the width, which is the bundled encoder's."""
+    """Shape of the model; the defaults are the paper's, with the width of the bundled encoder."""
 
     layers: int = 4
     """Number of new layers, N; 0 puts the linear layer on the encoder."""
@@ -54,14 +54,14 @@ class ReadingModel(nn.Module):
 
     Args:
         config: its shape.
-        encoder: what it is built on.
-        classes: scores of a sequence: 1 where it is one option of several, else the classes of a text.
+        encoder: the pre-trained part.
+        classes: number of scores per sequence: 1 for an option of a question, else the classes of a text.
     """
 
     def __init__(self, config: ReadingConfig, encoder: Encoder, classes: int = 1) -> None:
         super().__init__()
         if config.max_tokens > encoder.max_tokens:
-            raise ConfigError(f"max_tokens is {config.max_tokens}, but {encoder.name} reads {encoder.max_tokens}")
+            raise ConfigError(f"max_tokens is {config.max_tokens}, but {encoder.name} takes {encoder.max_tokens}")
         self.config, self.encoder = config, encoder
         self.project = nn.Linear(encoder.dim, config.dim) if config.layers and config.dim != encoder.dim else None
         self.stack = _stack(config) if config.layers else None
@@ -70,15 +70,15 @@ class ReadingModel(nn.Module):
         self._two_types = getattr(encoder.model.config, "type_vocab_size", 0) > 1  # RoBERTa has one
 
     def forward(self, batch: ReadingBatch) -> Tensor:
-        """[B]: the cross entropy of each example; 0 for rows that fill the batch."""
+        """[B]: the cross entropy of each example; 0 for empty rows."""
         log_BO = self.scores(batch).log_softmax(1)
         return -torch.where(batch.keep_B, log_BO.gather(1, batch.label_B[:, None])[:, 0], 0.0)
 
     def scores(self, batch: ReadingBatch) -> Tensor:
-        """[B, O], or [B, C] for texts to classify: a score per choice, the lowest number for one that is not there."""
+        """[B, O], or [B, C] for texts to classify: a score per choice, the lowest number for missing options."""
         sequences = (batch.token_BOT, batch.token_keep_BOT, batch.second_BOT)
-        # In training the stack computes all of every layer, since it is watched there.
-        state_XTD = self.read(*(each.flatten(0, 1) for each in sequences), first_only=not self.training)
+        # In training the monitor needs the whole output of every layer.
+        state_XTD = self.read(*(part_BOT.flatten(0, 1) for part_BOT in sequences), first_only=not self.training)
         first_XD = self.dropout(state_XTD[:, 0])
         with torch.autocast(first_XD.device.type, enabled=False):
             score_XC = self.score(first_XD.float())
@@ -87,7 +87,7 @@ class ReadingModel(nn.Module):
         return score_BOC.masked_fill(hidden_BO1, torch.finfo(score_BOC.dtype).min).flatten(1)
 
     def read(self, token_XT: Tensor, keep_XT: Tensor, second_XT: Tensor, *, first_only: bool = False) -> Tensor:
-        """[X, T, D]: the stack's outputs; `first_only` lets it leave out all but the first token's."""
+        """[X, T, D]: the stack's outputs; with `first_only`, [X, 1, D] for the first token alone."""
         state_XTD: Tensor = self.encoder(token_XT, keep_XT, second_XT.long() if self._two_types else None)
         if self.project is not None:
             state_XTD = self.project(state_XTD)

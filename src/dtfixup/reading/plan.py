@@ -1,4 +1,4 @@
-"""Examples → groups of a like length, for batches with few shapes."""
+"""Examples → groups of similar length, for batches with few shapes."""
 
 from collections.abc import Sequence
 
@@ -20,7 +20,7 @@ def plan_readings(tokens: ReadingTokens, examples: Sequence[int] | Array, batch_
 
 
 def _by_size(tokens: ReadingTokens, examples: Array) -> list[Array]:
-    """Groups of a like number of options and a like length, in the order of both."""
+    """Groups of similar numbers of options and similar lengths, in the order of both."""
     options = np.searchsorted(OPTION_EDGES, tokens.options_N[examples])
     lengths = np.searchsorted(TOKEN_EDGES, tokens.length_N[examples])
     _, group = np.unique(np.stack([options, lengths], axis=1), axis=0, return_inverse=True)
@@ -28,7 +28,7 @@ def _by_size(tokens: ReadingTokens, examples: Array) -> list[Array]:
 
 
 def _joined(groups: list[Array], batch_size: int) -> list[Array]:
-    """The same, but a group that cannot fill a batch goes with the next, where there is one."""
+    """Join each group that cannot fill a batch to the next one."""
     joined: list[Array] = []
     small = np.empty(0, np.int64)
     for group in groups:

@@ -1,7 +1,7 @@
 """The configuration of a reading run, and its presets as functions.
 
-`paper` is the paper's run with RoBERTa-large, `minilm` ours with the bundled encoder, `smoke` a small one for a CPU,
-`own_data` for a file of your own questions or texts. A file of JSON or YAML fields, or options of the command line,
+`paper` is the paper's run with RoBERTa-large, `minilm` ours with the bundled encoder, `smoke` a small run for a CPU,
+`own_data` a run on your own file of questions or texts. A file of JSON or YAML fields, or options of the command line,
 change fields of a preset.
 """
 
@@ -19,7 +19,7 @@ from dtfixup.training.update import UpdateConfig
 
 @dataclass(frozen=True)
 class ReadingRunConfig:
-    """Everything that a reading run depends on, except the data."""
+    """Everything that determines a reading run, except the data."""
 
     encoder: str = "minilm"
     """Pre-trained encoder, by name or folder."""
@@ -40,7 +40,7 @@ class ReadingRunConfig:
 
 
 def paper() -> ReadingRunConfig:
-    """The paper's run (appendix D): RoBERTa-large, whose width the four new layers have."""
+    """The paper's run (appendix D): RoBERTa-large and four new layers of its width."""
     return ReadingRunConfig(
         encoder="roberta-large",
         encoder_factor=1e-5 / 3e-4,
@@ -64,9 +64,9 @@ def smoke() -> ReadingRunConfig:
 
 
 def own_data(layers: int = 12, epochs: int = 12) -> ReadingRunConfig:
-    """For a file of your own examples, of which a tenth is held out; without a GPU it trains in fp32.
+    """For your own file of examples: holds out a tenth, and trains in fp32 on a CPU.
 
-    The learning rate is higher than in `minilm`, because such files are smaller and training has fewer steps.
+    The learning rate is higher than in `minilm`, because such files are smaller and give fewer steps.
     """
     config = ReadingRunConfig(training=_schedule(3e-4))
     precision = Precision.BF16 if torch.cuda.is_available() else Precision.FP32

@@ -1,8 +1,8 @@
 """Reading as a task of the training engine: model, data and metrics.
 
-In: a configuration, examples and an encoder. Out: what `training.loop.fit` asks for. Batches are gathered on the device
-from the whole dataset, which lies there; the loss is the cross entropy over the choices; the metric is accuracy, over
-val or over training examples that were held out.
+In: a configuration, examples and an encoder. Out: a task for `training.loop.fit`. The whole dataset is on the device,
+where batches are gathered. The loss is the cross entropy over the choices; the metric is accuracy, on val or on
+held-out training examples.
 """
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -24,19 +24,19 @@ from dtfixup.training.config import to_json
 from dtfixup.training.encoder_task import EncoderTask
 from dtfixup.training.plan import BatchPlan, PlannedBatch
 
-_HOLD_OUT_STREAM = 7  # which examples are held out is the same for every seed of a run, so that runs can be compared
+_HOLD_OUT_STREAM = 7  # not the run's seed: all runs hold out the same examples, so they can be compared
 
 
 class SequenceTask(EncoderTask[ReadingModel, ReadingShape]):
-    """Tokenised examples and a model over them, as the engine trains it.
+    """A model and its tokenised examples.
 
     Args:
-        config: of the run.
+        config: the run's configuration.
         model: not yet on the device.
-        tokens: of all examples.
-        split: numbers of the examples to train on and of those to evaluate on.
-        made_of: hashes of data and tokenizer, and what else a file of weights must say beside the configuration.
-        device: where to train.
+        tokens: the sequences of all examples.
+        split: numbers of the examples to train on, and of those to evaluate on.
+        made_of: hashes of data and tokenizer, and anything else that files of weights record with the configuration.
+        device: the device to train on.
     """
 
     best_metric = "accuracy"
@@ -69,7 +69,7 @@ class SequenceTask(EncoderTask[ReadingModel, ReadingShape]):
         return self.corpus.assemble(example_B, shape)
 
     def encode(self, planned: PlannedBatch[ReadingShape]) -> Tensor:
-        """The sequences that there are, and nothing that fills the batch."""
+        """Run real sequences only, without missing options and empty rows."""
         examples = torch.from_numpy(planned.examples[planned.examples >= 0]).to(self.corpus.device)
         batch = self.corpus.assemble(examples, planned.shape)
         keep_BO = batch.option_keep_BO
@@ -80,12 +80,12 @@ class SequenceTask(EncoderTask[ReadingModel, ReadingShape]):
 
     def evaluate(self) -> dict[str, float]:
         """Accuracy in percent, and the mean loss."""
-        found = probabilities(self.model, self.corpus, self.evaluated)
-        return metrics_of(found, self.corpus.tokens.label_N[self.evaluated])
+        rows = probabilities(self.model, self.corpus, self.evaluated)
+        return metrics_of(rows, self.corpus.tokens.label_N[self.evaluated])
 
 
 class ReadingTask(SequenceTask):
-    """Multiple-choice questions; `tokens` are those of `task_examples`, where they are at hand already."""
+    """Multiple-choice questions; `tokens` are those of `task_examples`, if they exist already."""
 
     def __init__(
         self,
@@ -114,14 +114,14 @@ class ReadingTask(SequenceTask):
 
 
 def task_examples(data: ReadingData, hold_out: float) -> tuple[ReadingExample, ...]:
-    """Those that a run looks at, the training examples first: val only where none are held out."""
+    """All examples of a run: the training examples, then val unless examples are held out."""
     return (*data.train, *(() if hold_out else data.val))
 
 
 def split_examples(data: ReadingData, hold_out: float) -> tuple[Array, Array]:
-    """Numbers of the examples to train on and to evaluate on; val comes after the training examples.
+    """Numbers of the examples to train on and to evaluate on, in the order of `task_examples`.
 
-    Examples that share a context are held out together, or not at all.
+    Examples that share a context are either all held out or all trained on.
     """
     if hold_out:
         return split_groups(_context_numbers(data.train), hold_out, "contexts")
@@ -132,29 +132,29 @@ def split_examples(data: ReadingData, hold_out: float) -> tuple[Array, Array]:
 
 
 def split_groups(group_N: Array, hold_out: float, groups: str) -> tuple[Array, Array]:
-    """Numbers of the examples to train on and of those held out: whole groups, the same in every run."""
+    """Numbers of the examples to train on, and of those held out: whole groups, the same in every run."""
     size_G = np.bincount(group_N)
     order = np.random.default_rng(_HOLD_OUT_STREAM).permutation(len(size_G))
     count = int(np.searchsorted(np.cumsum(size_G[order]), hold_out * len(group_N))) + 1
     is_held_N = np.isin(group_N, order[:count])
     if is_held_N.all():
         raise DataError(
-            f"{hold_out} of {len(group_N)} training examples, over {len(size_G)} {groups}, cannot be held out: some "
-            "must be left to train on"
+            f"{hold_out} of {len(group_N)} training examples, over {len(size_G)} {groups}, cannot be held out: none "
+            "would be left to train on"
         )
     return (~is_held_N).nonzero()[0], is_held_N.nonzero()[0]
 
 
 def numbered(values: Iterable[Hashable]) -> Array:
-    """The same number for equal values, from 0.
+    """A number for each value, from 0; equal values have the same number.
 
     >>> numbered("abca").tolist()
     [0, 1, 2, 0]
     """
-    known: dict[Hashable, int] = {}
-    return np.array([known.setdefault(value, len(known)) for value in values], np.int64)
+    number_of: dict[Hashable, int] = {}
+    return np.array([number_of.setdefault(value, len(number_of)) for value in values], np.int64)
 
 
 def _context_numbers(examples: Sequence[ReadingExample]) -> Array:
-    """The same number for examples that share their context, whatever its spaces."""
-    return numbered(" ".join(each.context.split()) for each in examples)
+    """A number for each example's context; contexts that differ only in spaces are equal."""
+    return numbered(" ".join(example.context.split()) for example in examples)

@@ -1,8 +1,7 @@
 """One training run of the reading model, from files of examples to a result file.
 
-In: a configuration, a folder of data, a folder for the run. Out: trained weights and logs in the folder, the
-probabilities of every option of the evaluation examples, and a result file with where every number came from. Runs on a
-bare GPU box.
+In: a configuration, a folder of data, a folder for the run. Out: weights and logs in the folder, the probability of
+every option of the evaluation examples, and a result file with its provenance.
 """
 
 import math
@@ -29,9 +28,9 @@ PREDICTIONS = "predictions.jsonl"
 
 
 class ReadingSource:
-    """Examples for several runs, read once and tokenised once for each way to tokenise them.
+    """Examples for several runs, read once and tokenised once per encoder and length.
 
-    Another process gets the name of the folder or file, and reads it there when it is needed.
+    Pickled, it is the path alone: another process reads the file itself when it needs it.
     """
 
     def __init__(self, data: str | Path | ReadingData) -> None:
@@ -47,7 +46,7 @@ class ReadingSource:
         return ReadingSource, (self._given,)
 
     def task(self, config: ReadingRunConfig, device: torch.device) -> ReadingTask:
-        """The task of one run; its encoder is its own, since training changes it."""
+        """The task of one run, with an encoder of its own, because training changes it."""
         encoder = load_encoder(config.encoder)
         key = (config.encoder, config.model.max_tokens, bool(config.hold_out))
         if key not in self._tokens:
@@ -68,10 +67,10 @@ def train_reading(
     resume: bool = False,
     console: Console | None = None,
 ) -> TaskRun:
-    """Train, score the evaluation examples, write `result.json` and `predictions.jsonl` into the folder.
+    """Train, score the evaluation examples, and write `result.json` and `predictions.jsonl` into the folder.
 
-    `data` is a folder with `train` and `val`, one file of examples to train on, or what `read_data` made of either;
-    runs that share their data share a `ReadingSource`.
+    `data` is a folder with `train` and `val`, one file of examples to train on, or the result of `read_data`. Runs on
+    the same data share a `ReadingSource`.
     """
     started, folder = begin(), Path(folder)
     fabric = launch()
@@ -80,14 +79,14 @@ def train_reading(
     done = fit(task, config.training, folder, fabric=fabric, resume=resume, console=console)
     if not done.finished or not fabric.is_global_zero:
         return TaskRun(done, {})
-    found = probabilities(task.model, task.corpus, task.evaluated)
+    rows = probabilities(task.model, task.corpus, task.evaluated)
     label_N = task.corpus.tokens.label_N[task.evaluated]
     prefix = "held_out" if config.hold_out else "val"
-    metrics = {f"{prefix}_{key}": round(value, 4) for key, value in metrics_of(found, label_N).items()}
+    metrics = {f"{prefix}_{key}": round(value, 4) for key, value in metrics_of(rows, label_N).items()}
     if not math.isfinite(metrics[f"{prefix}_loss"]):
         raise DivergedError("the trained model's scores are not finite: lower the learning rate")
     if (is_new := task.is_new_context).any():
-        new = [row for row, each in zip(found, is_new, strict=True) if each]
+        new = [row for row, kept in zip(rows, is_new, strict=True) if kept]
         metrics[f"{prefix}_accuracy_new_contexts"] = round(metrics_of(new, label_N[is_new])["accuracy"], 4)
     metrics |= {
         f"{prefix}_accuracy_best": round(done.best["accuracy"], 4),
@@ -98,7 +97,7 @@ def train_reading(
         "cut_contexts": task.corpus.tokens.cut_contexts,
         **fit_metrics(done),
     }
-    write_probabilities(folder / PREDICTIONS, [task.examples[each].name for each in task.evaluated], found)
+    write_probabilities(folder / PREDICTIONS, [task.examples[number].name for number in task.evaluated], rows)
     return finish_run(
         folder,
         config,

@@ -73,17 +73,9 @@ class Checkpoints:
 
     def save(self, step: int, tensors: Mapping[str, Tensor], content: Mapping[str, Any]) -> None:
         """Write the checkpoint of a step, then delete old ones and the leftovers of a crash."""
-        self._write(self.folder / f"step-{step:08d}.safetensors", tensors, content)
+        self.write(self.folder / f"step-{step:08d}.safetensors", tensors, content)
         for old in [*self.saved()[:-_KEPT], *self.folder.glob(f".{_PATTERN}")]:
             old.unlink()
-
-    def save_best(self, tensors: Mapping[str, Tensor], content: Mapping[str, Any]) -> None:
-        """Write the weights of the best evaluation."""
-        self._write(self.best, tensors, content)
-
-    def save_last(self, tensors: Mapping[str, Tensor], content: Mapping[str, Any]) -> None:
-        """Write the weights at the end of the schedule."""
-        self._write(self.last, tensors, content)
 
     def best_evaluation(self) -> dict[str, Any] | None:
         """The evaluation that saved the best weights."""
@@ -125,7 +117,8 @@ class Checkpoints:
         if self.best.exists():
             raise CheckpointError(f"{self.best} belongs to an earlier run: choose another folder, or move the file")
 
-    def _write(self, path: Path, tensors: Mapping[str, Tensor], content: Mapping[str, Any]) -> None:
+    def write(self, path: Path, tensors: Mapping[str, Tensor], content: Mapping[str, Any]) -> None:
+        """Write a file of weights, such as `best` or `last`; an error says how to continue the run."""
         try:
             write_tensors(path, tensors, content)
         except CheckpointError as error:

@@ -5,9 +5,10 @@ field. The docstrings of the fields are the help texts of the command line.
 """
 
 import difflib
+import json
 import types
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import asdict, dataclass, field, is_dataclass
 from enum import Enum
 from typing import Any, ClassVar, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -85,7 +86,8 @@ def to_json(config: Any) -> dict[str, Any]:
     >>> to_json(TrainingConfig(precision=Precision.BF16))["precision"]
     'bf16'
     """
-    return {each.name: _plain(getattr(config, each.name)) for each in fields(config)}
+    values: dict[str, Any] = json.loads(json.dumps(asdict(config)))
+    return values
 
 
 def changed(config: ConfigT, changes: Mapping[str, Any]) -> ConfigT:
@@ -110,14 +112,6 @@ def named(presets: Mapping[str, Callable[[], ConfigT]], name: str) -> ConfigT:
     if name not in presets:
         raise ConfigError(f"there is no preset {name!r}: choose one of {', '.join(presets)}")
     return presets[name]()
-
-
-def _plain(value: Any) -> Any:
-    if is_dataclass(value):
-        return to_json(value)
-    if isinstance(value, Enum):
-        return value.value
-    return [_plain(item) for item in value] if isinstance(value, tuple) else value
 
 
 def from_json(kind: type[ConfigT], values: Mapping[str, Any]) -> ConfigT:

@@ -21,8 +21,7 @@ from dtfixup.fixup import (
     strategy_named,
 )
 from dtfixup.training.casting import call_cast, cast_names
-from dtfixup.training.plan import BatchPlan, PlannedBatch
-from dtfixup.training.task import ShapeT
+from dtfixup.training.plan import BatchPlan, PlannedBatch, ShapeT
 from dtfixup.training.update import ParameterGroup, parameter_groups
 from dtfixup.weights.trained import freeze_if_untrained, frozen_checksum, frozen_names
 
@@ -45,8 +44,8 @@ class EncoderTask(ABC, Generic[ModelT, ShapeT]):
         plan: the batches of an epoch.
         made_of: hashes of data and tokenizer, and the configuration: the fingerprint of checkpoints.
         uncast: modules whose weights keep their precision under autocast.
-        mu: what strategies that need the input norm take for it. A limit on the stream is a multiple of the largest
-            norm whatever is chosen: where the weights start is all that a choice changes.
+        mu: the number that strategies use as input norm. It changes only the initial weights: a limit on the stream is
+            always a multiple of the largest norm.
     """
 
     def __init__(

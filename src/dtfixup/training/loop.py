@@ -1,9 +1,9 @@
 """The training loop: a task, a configuration and a folder → trained weights, logs and checkpoints in the folder.
 
 The gradient of an update is the mean over the examples of `accumulate` batches, whose rows the ranks share. After an
-update come a line of the log, a checkpoint and, at the end of an epoch, an evaluation, each when it is due. Between two
-lines of the log nothing waits for the device. The number of updates alone says where a run continues, so a run can stop
-after any update.
+update follow a line of the log, a checkpoint and, at the end of an epoch, an evaluation, each when it is due. Between
+two lines of the log nothing waits for the device. The number of updates alone determines where a run continues, so a
+run can stop after any update.
 """
 
 import math
@@ -37,6 +37,7 @@ from dtfixup.training.checkpoint import (
 from dtfixup.training.config import TrainingConfig
 from dtfixup.training.health import Health
 from dtfixup.training.log import Interval, RunLog
+from dtfixup.training.plan import PlannedBatch, ShapeT
 from dtfixup.training.precision import autocast, float32_products
 from dtfixup.training.ranks import Ranks, Request, launch
 from dtfixup.training.result import FitResult, joined_in_time, joined_over_ranks, peak_gib, typical_step_ms
@@ -44,7 +45,7 @@ from dtfixup.training.schedule import anneal
 from dtfixup.training.seeds import stream_seed
 from dtfixup.training.signals import StopRequested, StopSignals
 from dtfixup.training.steps import EagerSteps, GraphSteps, StepLog
-from dtfixup.training.task import Planned, ShapeT, Task
+from dtfixup.training.task import Task
 from dtfixup.training.update import Updater
 from dtfixup.weights.tensors import model_tensors
 
@@ -63,7 +64,7 @@ def fit(
 ) -> FitResult:
     """Train to the end of the schedule, or until SIGTERM or Ctrl-C, and save.
 
-    At the end of the schedule the model has the weights for use: the average, where the run keeps one.
+    At the end of the schedule the model has the weights for use: the moving average if the run keeps one.
 
     Args:
         task: model and data, on the device of `fabric`.
@@ -199,7 +200,7 @@ class _Run(Generic[ShapeT]):
         eager = EagerSteps(loss_sum, self.updater, self._rows, self.monitor, combine=combine, in_parts=in_parts)
         self._steps = GraphSteps(eager) if graphs else eager
 
-    def _plan(self, epoch: int) -> list[Sequence[Planned[ShapeT]]]:
+    def _plan(self, epoch: int) -> list[Sequence[PlannedBatch[ShapeT]]]:
         """The batches of every update of an epoch."""
         random = np.random.default_rng(stream_seed(self.config.seed, f"data of epoch {epoch}"))
         planned, size = self.task.batches(epoch, random), self.config.accumulate
@@ -233,7 +234,7 @@ class _Run(Generic[ShapeT]):
         if self.at.step % self.updates_per_epoch == 0:
             self._epoch_ms.append(1000 * (time.monotonic() - began) / (len(plan) - done))
 
-    def _update(self, batches: Sequence[Planned[ShapeT]]) -> None:
+    def _update(self, batches: Sequence[PlannedBatch[ShapeT]]) -> None:
         self.at.step += 1
         self.updater.set_rate(self._rate_factor())
         count = sum(int((batch.examples >= 0).sum()) for batch in batches)
@@ -326,7 +327,7 @@ class _Run(Generic[ShapeT]):
         value = evaluation[name]
         if value is not None and (self.best is None or value > self.best[name]):
             weights = model_tensors(self.task.model, self.task.left_out)
-            self.checkpoints.save_best(weights, {**self.identity, "evaluation": evaluation})
+            self.checkpoints.write(self.checkpoints.best, weights, {**self.identity, "evaluation": evaluation})
             self.best = evaluation
 
     def _describe_best(self) -> str:
@@ -345,9 +346,9 @@ class _Run(Generic[ShapeT]):
         self._saved_at, self._saved_step = time.monotonic(), self.at.step
 
     def _restored(self) -> RunState:
-        found, content, path = self.checkpoints.read_newest()
+        tensors, content, path = self.checkpoints.read_newest()
         require_same(path, content, self.identity)
-        restore(self.state, found, path, self.ranks.rank)
+        restore(self.state, tensors, path, self.ranks.rank)
         return RunState.from_json(content["standing"])
 
     def _finish(self) -> None:
@@ -362,7 +363,8 @@ class _Run(Generic[ShapeT]):
             self.updater.take_average_()
             if self.ranks.first:
                 weights = model_tensors(self.task.model, self.task.left_out)
-                self.checkpoints.save_last(weights, {**self.identity, "evaluation": self.at.history[-1]})
+                content = {**self.identity, "evaluation": self.at.history[-1]}
+                self.checkpoints.write(self.checkpoints.last, weights, content)
         elif self.ranks.first:
             why = "" if self.signals.received is None else f" by {self.signals.received.name}"
             where = f"step {self.at.step:,} of {self.total:,}, saved to {self.checkpoints.saved()[-1]}"

@@ -1,20 +1,21 @@
 """The batches of an epoch, and their shapes.
 
 In: groups of examples that share a padded shape. Out: batches of example numbers in random order, for every epoch.
-Every shape costs the capture of a CUDA graph, and padding costs time: tasks choose few groups of similar sizes.
+Every shape costs the capture of a CUDA graph, and padding costs time. So tasks choose few groups, of similar sizes.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from dtfixup.errors import ConfigError, DataError
-from dtfixup.training.task import ShapeT
 
 Array = npt.NDArray[Any]
+ShapeT = TypeVar("ShapeT", bound=Hashable)
+"""The padded sizes of a batch; the engine captures a CUDA graph per shape."""
 
 
 @dataclass(frozen=True)

@@ -8,29 +8,20 @@ graphs share their memory.
 """
 
 from collections.abc import Callable, Hashable, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from typing import Generic, Protocol, TypeVar
+from contextlib import nullcontext
+from typing import Generic
 
 import torch
 from torch import Tensor
 
 from dtfixup.errors import ConfigError
+from dtfixup.fixup import Monitor
+from dtfixup.training.plan import ShapeT
 from dtfixup.training.update import Updater
 
-ShapeT = TypeVar("ShapeT", bound=Hashable)
 LossSum = Callable[[Tensor, ShapeT], Tensor]
 Combine = Callable[[Sequence[Tensor]], None]
 """Replaces tensors by their sums over the ranks."""
-
-
-class Watcher(Protocol):
-    """The part of `fixup.monitor.Monitor` that steps use."""
-
-    def record(self) -> None: ...
-
-    def advance(self) -> None: ...
-
-    def warm_up(self) -> AbstractContextManager[None]: ...
 
 
 class StepLog:
@@ -62,7 +53,7 @@ class EagerSteps(Generic[ShapeT]):
         loss_sum: the sum of the losses of the real rows.
         updater: holds the parameters and updates them.
         log: receives a row per step.
-        watcher: follows the steps.
+        monitor: watches the stack.
         combine: sums gradients over several ranks.
         in_parts: whether an update sees several batches: gradients then stay in place and are added up.
     """
@@ -72,12 +63,12 @@ class EagerSteps(Generic[ShapeT]):
         loss_sum: LossSum[ShapeT],
         updater: Updater,
         log: StepLog,
-        watcher: Watcher | None = None,
+        monitor: Monitor | None = None,
         *,
         combine: Combine | None = None,
         in_parts: bool = False,
     ) -> None:
-        self.loss_sum, self.updater, self.log, self.watcher = loss_sum, updater, log, watcher
+        self.loss_sum, self.updater, self.log, self.monitor = loss_sum, updater, log, monitor
         self.combine, self.in_parts = combine, in_parts or combine is not None
         self._loss = torch.zeros_like(updater.norm)
 
@@ -112,23 +103,23 @@ class EagerSteps(Generic[ShapeT]):
 
     def apply(self) -> None:
         """Update from the sum of the gradients."""
-        if self.watcher is not None:
-            self.watcher.record()
+        if self.monitor is not None:
+            self.monitor.record()
         self.updater.apply_()
         self.log.write(self._loss, self.updater.norm, self.updater.skip)
 
     def finish(self, apply: Callable[[], None] | None = None) -> None:
-        """End an update: sum over the ranks, `apply`, and let the watcher count."""
+        """End an update: sum over the ranks, `apply`, and let the monitor count."""
         if self.combine is not None:
             gradients = [parameter.grad for parameter in self.updater.parameters if parameter.grad is not None]
             self.combine([*gradients, self._loss])
         (apply or self.apply)()
-        if self.watcher is not None:
-            self.watcher.advance()
+        if self.monitor is not None:
+            self.monitor.advance()
 
 
 class GraphSteps(Generic[ShapeT]):
-    """The same steps as CUDA graphs; a shape is captured when it first comes."""
+    """The same steps as CUDA graphs; each shape is captured at its first use."""
 
     def __init__(self, eager: EagerSteps[ShapeT]) -> None:
         self.eager = eager
@@ -147,8 +138,8 @@ class GraphSteps(Generic[ShapeT]):
         if not self.eager.in_parts:
             ((examples, shape),) = batches
             self._replay(examples, shape)
-            if self.eager.watcher is not None:
-                self.eager.watcher.advance()
+            if self.eager.monitor is not None:
+                self.eager.monitor.advance()
             return
         self.eager.clear()
         for examples, shape in batches:
@@ -190,7 +181,7 @@ class GraphSteps(Generic[ShapeT]):
         """Let libraries pick kernels, and Triton compile, before the capture; random streams do not move."""
         stream = torch.cuda.Stream()
         stream.wait_stream(torch.cuda.current_stream())
-        uncounted = nullcontext() if self.eager.watcher is None else self.eager.watcher.warm_up()
+        uncounted = nullcontext() if self.eager.monitor is None else self.eager.monitor.warm_up()
         with torch.cuda.stream(stream), uncounted, torch.random.fork_rng([static.device]):
             loss = self.eager.loss_sum(static, shape)
             torch.autograd.grad(loss, self.eager.updater.parameters, allow_unused=True)

@@ -4,34 +4,17 @@ A task owns its model, its data and its metrics; the engine owns steps, schedule
 Legend: B examples of a batch.
 """
 
-from collections.abc import Collection, Hashable, Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
 from dtfixup.fixup import FixupReport
 from dtfixup.fixup.layers import Stack
+from dtfixup.training.plan import PlannedBatch, ShapeT
 from dtfixup.training.update import ParameterGroup
-
-ShapeT = TypeVar("ShapeT", bound=Hashable)
-ShapeT_co = TypeVar("ShapeT_co", bound=Hashable, covariant=True)
-
-
-class Planned(Protocol[ShapeT_co]):
-    """A batch in the plan of an epoch."""
-
-    @property
-    def examples(self) -> npt.NDArray[np.int64]:
-        """Example numbers, with -1 in empty rows."""
-        ...
-
-    @property
-    def shape(self) -> ShapeT_co:
-        """The padded sizes; the engine captures a CUDA graph per shape."""
-        ...
 
 
 class Task(Protocol[ShapeT]):
@@ -68,7 +51,7 @@ class Task(Protocol[ShapeT]):
         """All trained parameters."""
         ...
 
-    def batches(self, epoch: int, random: np.random.Generator) -> Sequence[Planned[ShapeT]]:
+    def batches(self, epoch: int, random: np.random.Generator) -> Sequence[PlannedBatch[ShapeT]]:
         """The plan of an epoch. The same arguments give the same plan; all epochs have the same length."""
         ...
 

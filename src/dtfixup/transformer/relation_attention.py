@@ -1,6 +1,6 @@
 """Relation-aware self-attention, Eq. 5.
 
-r^k_ij and r^v_ij are looked up by relation id and shared over heads. `attend_plain` is the textbook
+r^k_ij and r^v_ij are looked up by relation id and shared over heads. `attend_by_pairs` is the textbook
 form with tensors of [B, L, L, Z]: the oracle. `attend_by_tables` computes the same from one product
 per relation id, with tensors of [B, H, L, R] and [B, H, L, L]; `relation_kernels.py` does so on a GPU
 with one kernel per row. Tests compare them in value and gradient.
@@ -61,7 +61,7 @@ class RelationAttention(Attention):
         if kernel is Kernel.FUSED:
             return self._fused(x_BLD, keep_BL, relation_BLL, add_input)
         q_BHLZ, k_BHLZ, v_BHLZ = (self.split(project(x_BLD)) for project in (self.query, self.key, self.value))
-        attend = attend_plain if kernel is Kernel.PLAIN else attend_by_tables
+        attend = attend_by_pairs if kernel is Kernel.PLAIN else attend_by_tables
         tables = (self.relation_key_RZ, self.relation_value_RZ)
         z_BHLZ = attend(q_BHLZ, k_BHLZ, v_BHLZ, *tables, relation_BLL.long(), keep_BL)
         branch_BLD = self.output(self.merge(z_BHLZ))
@@ -151,7 +151,7 @@ def require_relations(x_BLD: Tensor, relation_BLL: Tensor | None, relations: int
     return relation_BLL
 
 
-def attend_plain(
+def attend_by_pairs(
     q_BHLZ: Tensor,
     k_BHLZ: Tensor,
     v_BHLZ: Tensor,

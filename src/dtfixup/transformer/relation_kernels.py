@@ -4,7 +4,7 @@ Keys are extended by the relation keys, values by the relation values: one produ
 table q r^k of every relation id side by side, [L | R]; the kernel adds to each logit the entry its relation names,
 takes the softmax, and sums the weights per relation (a product with a one-hot matrix); one product with the extended
 values gives z. Backward mirrors this. Both kernels work in place, so one tensor of [H B, L, M] per layer is kept.
-Tests compare value and gradient with `attend_plain`.
+Tests compare value and gradient with `attend_by_pairs`.
 Legend: B batch, H heads, L length (i the query, j the key), D width, Z width of a head, R relations, M = L + R rounded
 up to a multiple of 8, E = 3 D, X = B L, Y = H B, I inner width of the MLP.
 """

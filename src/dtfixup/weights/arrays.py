@@ -1,6 +1,6 @@
-"""Numpy arrays in safetensors files: written without a copy, the same bytes for the same input, and mapped.
+"""Numpy arrays in safetensors files: the same input gives the same bytes, and reading maps the file into memory.
 
-The library's own writers copy every array and shuffle the metadata from call to call; its readers copy too.
+The library's own writer shuffles the metadata from call to call, and its numpy reader copies every array.
 """
 
 import json
@@ -11,11 +11,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
 
 from dtfixup.errors import DataError
 
 Array = NDArray[Any]
-_NAMES = {
+_DTYPES = {
     "float64": "F64",
     "int64": "I64",
     "float32": "F32",
@@ -27,7 +28,6 @@ _NAMES = {
     "uint8": "U8",
     "bool": "BOOL",
 }
-_TYPES = {name: np.dtype("V2" if kind == "void16" else kind) for kind, name in _NAMES.items()}
 
 
 def write_arrays(path: Path, arrays: Mapping[str, Array], metadata: Mapping[str, str] | None = None) -> None:
@@ -37,7 +37,7 @@ def write_arrays(path: Path, arrays: Mapping[str, Array], metadata: Mapping[str,
     ordered = sorted(arrays.items(), key=lambda item: (-item[1].dtype.itemsize, item[0]))  # keeps every array aligned
     for name, array in ordered:
         offsets = [position, position + array.nbytes]
-        header[name] = {"dtype": _NAMES[array.dtype.name], "shape": list(array.shape), "data_offsets": offsets}
+        header[name] = {"dtype": _DTYPES[array.dtype.name], "shape": list(array.shape), "data_offsets": offsets}
         position += array.nbytes
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
@@ -48,25 +48,14 @@ def write_arrays(path: Path, arrays: Mapping[str, Array], metadata: Mapping[str,
 
 
 def map_arrays(path: Path) -> dict[str, Array]:
-    """The arrays of a file by name, mapped into memory and not read."""
-    if not path.is_file():
-        raise DataError(f"{path} is missing: make it again")
-    size = path.stat().st_size
+    """Map the arrays of a file into memory, by name; they cannot be written to."""
     try:
-        with path.open("rb") as stream:
-            (length,) = struct.unpack("<Q", stream.read(8))
-            header = json.loads(stream.read(length))
-        header.pop("__metadata__", None)
-        start = 8 + length
-        end = max((entry["data_offsets"][1] for entry in header.values()), default=0)
-        if start + end != size:
-            raise ValueError(f"{size} bytes instead of {start + end}")
-        memory = np.memmap(path, np.uint8, mode="r")
-        return {
-            name: memory[start + entry["data_offsets"][0] : start + entry["data_offsets"][1]]
-            .view(_TYPES[entry["dtype"]])
-            .reshape(entry["shape"])
-            for name, entry in header.items()
-        }
-    except (struct.error, ValueError, KeyError, TypeError, AttributeError, OverflowError, MemoryError) as error:
+        with safe_open(path, framework="pt") as file:
+            arrays = {name: file.get_tensor(name).numpy() for name in file.keys()}  # noqa: SIM118, it is no mapping
+    except FileNotFoundError:
+        raise DataError(f"{path} is missing: make it again") from None
+    except (OSError, SafetensorError) as error:
         raise DataError(f"{path} is damaged ({error}): make it again") from None
+    for array in arrays.values():
+        array.flags.writeable = False
+    return arrays

@@ -1,12 +1,12 @@
-"""Tensors in less room: matrices as whole numbers of 8 bits with a scale for each row, the rest in half precision.
+"""Smaller files of weights: matrices in 8 bits with a scale per row, everything else in half precision.
 
-In: named float32 tensors and the most bytes that they may take. Out: the tensors that a file holds instead, and how
-each was stored; `unpack_into` is the way back, into float32. 8 bits cost a matrix some 0.7 % of its norm, and more
-where a row has a few weights that are far larger than the others. So the matrices that lose most are kept in half
-precision, as far as there is room. Legend: R rows, C columns.
+In: named float32 tensors and a limit in bytes. Out: the tensors to write instead, and how each is stored;
+`unpack_into` restores float32. 8 bits cost a matrix about 0.7 % of its norm, and more if a few weights of a row are far
+larger than the others. The matrices that lose most are therefore kept in half precision, as far as the limit allows.
+Legend: R rows, C columns.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -18,12 +18,12 @@ from torch import Tensor
 from dtfixup.errors import CheckpointError
 
 FORMAT = 1
-"""Of the names and meanings in `description`; raised when an older file cannot be read any more."""
+"""Version of `Packed.description`; raise it when older files cannot be read."""
 SCALE = "/scale"
-"""What the name of a matrix is followed by in the name of its scales."""
+"""Suffix of the name of a matrix's scales."""
 _LEVELS = 127
 _LEAST_ENTRIES = 4096
-"""Smaller matrices have too little to gain."""
+"""Smaller matrices gain too little."""
 
 
 class Storage(StrEnum):
@@ -33,17 +33,20 @@ class Storage(StrEnum):
     """Whole numbers from -127 to 127; the largest weight of a row is 127 times the row's scale."""
     HALF = "half"
     PLAIN = "plain"
-    """As it is: what is no float32."""
+    """Unchanged, for tensors that are not float32."""
+
+
+_DTYPES = {Storage.INT8: torch.int8, Storage.HALF: torch.float16}
 
 
 @dataclass(frozen=True)
 class Packed:
-    """Tensors as a file holds them."""
+    """Tensors to write to a file."""
 
     tensors: Mapping[str, Tensor]
     stored: Mapping[str, Storage]
     errors: Mapping[str, float]
-    """For each tensor, the norm of what was lost as a share of its own."""
+    """The norm of each tensor's loss, as a share of the tensor's norm."""
 
     @property
     def description(self) -> dict[str, Any]:
@@ -56,9 +59,9 @@ class Packed:
 
 
 def pack_tensors(tensors: Mapping[str, Tensor], *, room: int | None, first: Collection[str] = ()) -> Packed:
-    """Store tensors in at most `room` bytes; None keeps every weight in half precision.
+    """Pack tensors into at most `room` bytes; None stores every weight in half precision.
 
-    Those named in `first` are kept in half precision before any other is.
+    The tensors named in `first` get half precision before all others.
     """
     for name, tensor in tensors.items():
         if not _is_finite(tensor):
@@ -86,10 +89,12 @@ def _shrink(stored: dict[str, Storage], tensors: Mapping[str, Tensor], room: int
             continue
         parts = _stored(name, tensor, Storage.INT8)
         saving = 2 * tensor.numel() - sum(part.nbytes for part in parts.values())
-        if saving > 0:  # a narrow matrix has more of scales than of weights
+        if saving > 0:  # the scales of a narrow matrix take more than its weights
             stored[name], saved[name] = Storage.INT8, saving
             lost[name] = _share_lost(tensor, _restored(name, parts, Storage.INT8))
-    in_half = sum(each.nbytes if stored[name] is Storage.PLAIN else 2 * each.numel() for name, each in tensors.items())
+    in_half = sum(
+        tensor.nbytes if stored[name] is Storage.PLAIN else 2 * tensor.numel() for name, tensor in tensors.items()
+    )
     least = in_half - sum(saved.values())
     if least > room:
         raise CheckpointError(
@@ -112,28 +117,25 @@ def _stored(name: str, tensor: Tensor, storage: Storage) -> dict[str, Tensor]:
             raise CheckpointError(f"{name} has a weight of {largest:g}, too large for half precision")
         return {name: half}
     scale_R = tensor.abs().amax(1) / _LEVELS
-    # A row of zeros, or of weights so small that their scale is none, stays zeros.
+    # A row of zeros stays zeros, and so does one of weights so small that the scale is 0.
     whole_RC = torch.where(scale_R[:, None] > 0, tensor / scale_R[:, None], 0.0).round().clamp(-_LEVELS, _LEVELS)
     return {name: whole_RC.to(torch.int8), name + SCALE: scale_R}
 
 
 def rounded(tensor: Tensor, storage: Storage) -> Tensor:
-    """A tensor as it comes back from where it was stored."""
+    """A tensor after storing and restoring it."""
     return _restored("", _stored("", tensor, storage), storage)
 
 
 def _restored(name: str, parts: Mapping[str, Tensor], storage: Storage) -> Tensor:
     if storage is Storage.PLAIN:
         return parts[name]
-    target = torch.empty(parts[name].shape)
-    _restore(target, name, parts, storage)
-    return target
+    return _restore(torch.empty(parts[name].shape), name, parts, storage)
 
 
-def _restore(target: Tensor, name: str, found: Mapping[str, Tensor], storage: Storage) -> None:
-    target.copy_(found[name])
-    if storage is Storage.INT8:
-        target.mul_(found[name + SCALE][:, None])
+def _restore(target: Tensor, name: str, parts: Mapping[str, Tensor], storage: Storage) -> Tensor:
+    target.copy_(parts[name])
+    return target.mul_(parts[name + SCALE][:, None]) if storage is Storage.INT8 else target
 
 
 def _share_lost(tensor: Tensor, restored: Tensor) -> float:
@@ -144,11 +146,16 @@ def _share_lost(tensor: Tensor, restored: Tensor) -> float:
 def unpack_into(
     targets: Mapping[str, Tensor], found: Mapping[str, Tensor], description: Mapping[str, Any], path: str | Path
 ) -> None:
-    """Fill tensors with those of a packed file; whatever does not fit is found before anything changes."""
+    """Restore the tensors of a packed file into those of the same names; anything that does not fit changes nothing."""
     stored = read_description(description, path)
-    _require_names(stored, targets, found, path)
-    for name, target in targets.items():
-        _require_fit(name, target, found, stored[name], path)
+    require_names(stored, targets, path)
+    expected = {name: kind(_DTYPES.get(stored[name], target.dtype), target.shape) for name, target in targets.items()}
+    scaled = [name for name in targets if stored[name] is Storage.INT8]
+    expected |= {name + SCALE: kind(torch.float32, targets[name].shape[:1]) for name in scaled}
+    require_fit(found, expected, path)
+    for name, tensor in found.items():
+        if not _is_finite(tensor):
+            raise CheckpointError(f"{name} in {path} has weights that are not finite: pack the model again")
     with torch.no_grad():
         for name, target in targets.items():
             _restore(target, name, found, stored[name])
@@ -156,10 +163,10 @@ def unpack_into(
 
 def read_description(description: Mapping[str, Any], path: str | Path) -> dict[str, Storage]:
     """How each tensor of a packed file is stored."""
-    made = description.get("format") if isinstance(description, Mapping) else None
-    if made != FORMAT:
+    version = description.get("format") if isinstance(description, Mapping) else None
+    if version != FORMAT:
         raise CheckpointError(
-            f"{path} is packed in format {made}, and this version of dtfixup reads {FORMAT}: use the version that "
+            f"{path} is packed in format {version}, and this version of dtfixup reads {FORMAT}: use the version that "
             "packed it, or pack the model again"
         )
     try:
@@ -168,46 +175,36 @@ def read_description(description: Mapping[str, Any], path: str | Path) -> dict[s
         raise CheckpointError(f"{path} does not say how its tensors are stored, it is damaged: {error}") from None
 
 
-def _require_names(
-    stored: Mapping[str, Storage], targets: Mapping[str, Tensor], found: Mapping[str, Tensor], path: str | Path
-) -> None:
-    scales = {name + SCALE for name, storage in stored.items() if storage is Storage.INT8}
-    other = "it was written by another model or version"
-    for name in targets:
-        if name not in stored or name not in found:
-            raise CheckpointError(f"{path} lacks {name}: {other}")
-    for name in sorted(scales):
-        if name not in found:
-            raise CheckpointError(f"{path} lacks {name}: it is damaged")
-    for name in (*stored, *found):
-        if name not in targets and name not in scales:
-            raise CheckpointError(f"{path} has {name}, unknown here: {other}")
+def require_names(names: Collection[str], expected: Collection[str], path: str | Path) -> None:
+    """Refuse a file that lacks a tensor or has one too many."""
+    if missing := [name for name in expected if name not in names]:
+        raise CheckpointError(f"{path} lacks {some_of(missing)}: it was written by another model or version")
+    if unknown := [name for name in names if name not in expected]:
+        raise CheckpointError(
+            f"{path} has {some_of(unknown)}, unknown here: it was written by another model or version"
+        )
 
 
-_KINDS = {Storage.INT8: torch.int8, Storage.HALF: torch.float16}
+def require_fit(found: Mapping[str, Tensor], expected: Mapping[str, str], path: str | Path) -> None:
+    """Refuse a file whose tensors have other names or kinds than expected."""
+    require_names(found, expected, path)
+    for name, here in expected.items():
+        if (there := kind(found[name].dtype, found[name].shape)) != here:
+            raise CheckpointError(f"{name} is {there} in {path}, but {here} here: the sizes were set otherwise")
 
 
-def _require_fit(name: str, target: Tensor, found: Mapping[str, Tensor], storage: Storage, path: str | Path) -> None:
-    tensor = found[name]
-    expected = [(tensor, _KINDS.get(storage, target.dtype), target.shape)]
-    if storage is Storage.INT8:
-        expected.append((found[name + SCALE], torch.float32, target.shape[:1]))
-    for part, kind, shape in expected:
-        if (part.dtype, part.shape) != (kind, shape):
-            raise CheckpointError(
-                f"{name} is {_shown(part.dtype, part.shape)} in {path}, but {_shown(kind, shape)} here: the sizes were "
-                "set otherwise"
-            )
-        if not _is_finite(part):
-            raise CheckpointError(f"{name} in {path} has weights that are not finite: pack the model again")
+def kind(dtype: torch.dtype, shape: torch.Size) -> str:
+    """What two tensors must share to be copied into each other, such as "float32 [2, 3]"."""
+    return f"{str(dtype).removeprefix('torch.')} {list(shape)}"
+
+
+def some_of(names: Sequence[str]) -> str:
+    """The first name, and how many more there are."""
+    return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more tensors"
 
 
 def _is_finite(tensor: Tensor) -> bool:
-    """By the least and the largest, either of which is NaN where any weight is: many times faster on halves."""
+    """Check the smallest and the largest, which are NaN if any weight is: many times faster in half precision."""
     if not tensor.is_floating_point() or not tensor.numel():
         return True
     return all(bool(torch.isfinite(end)) for end in torch.aminmax(tensor))
-
-
-def _shown(kind: torch.dtype, shape: torch.Size) -> str:
-    return f"{str(kind).removeprefix('torch.')} {list(shape)}"

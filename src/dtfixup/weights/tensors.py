@@ -1,8 +1,8 @@
 """Named tensors and a JSON description in one safetensors file, written whole or not at all.
 
-In and out: tensors by name, and `content`, plain JSON values, kept as text in the file's header: one file is put in
-place by one rename, so a crash or a full disk leaves the file that was there. Nothing here can run code on reading. A
-checksum finds damage that leaves the length as it was.
+In and out: tensors by name, and `content`, plain JSON values, stored as text in the file's header. A rename puts the
+file in place, so a crash or a full disk leaves the earlier file. Reading cannot run code. A checksum finds damage that
+does not change the length.
 """
 
 import json
@@ -19,15 +19,15 @@ from torch import Tensor, nn
 from dtfixup.errors import CheckpointError, ConfigError
 from dtfixup.files import write_atomically
 from dtfixup.weights.arrays import write_arrays
-from dtfixup.weights.packed import unpack_into
+from dtfixup.weights.packed import kind, require_fit, some_of, unpack_into
 
 PACKED = "packed"
-"""The key of a content that says how its tensors are stored, where that is not as they are."""
+"""The key of a content that describes how a packed file stores its tensors."""
 _CONTENT, _CHECKSUM = "dtfixup", "crc32"
 
 
 def write_tensors(path: str | Path, tensors: Mapping[str, Tensor], content: Mapping[str, Any]) -> Path:
-    """Write the file; dtypes stay as they are, and the same input gives the same bytes."""
+    """Write the file, dtypes unchanged; the same input gives the same bytes."""
     held = {name: tensor.detach().to("cpu", copy=True).contiguous() for name, tensor in sorted(tensors.items())}
     header = {_CONTENT: json.dumps(content, allow_nan=False), _CHECKSUM: checksum(held)}
 
@@ -39,7 +39,7 @@ def write_tensors(path: str | Path, tensors: Mapping[str, Tensor], content: Mapp
         target = write_atomically(path, write)
         _to_disk(target.parent)
     except (OSError, SafetensorError) as error:
-        raise CheckpointError(f"{path} cannot be written: {error}. What was there before is untouched") from error
+        raise CheckpointError(f"{path} cannot be written: {error}. An earlier file there is unchanged") from error
     return target
 
 
@@ -67,15 +67,8 @@ def read_content(path: str | Path) -> dict[str, Any]:
 
 
 def copy_into(targets: Mapping[str, Tensor], found: Mapping[str, Tensor], path: str | Path) -> None:
-    """Copy tensors of a file into those of the same names; whatever does not fit is found before anything changes."""
-    if missing := [name for name in targets if name not in found]:
-        raise CheckpointError(f"{path} lacks {_some(missing)}: it was written by another model or version")
-    if unknown := [name for name in found if name not in targets]:
-        raise CheckpointError(f"{path} has {_some(unknown)}, unknown here: it was written by another model or version")
-    for name, target in targets.items():
-        kinds = [f"{str(each.dtype).removeprefix('torch.')} {list(each.shape)}" for each in (found[name], target)]
-        if kinds[0] != kinds[1]:
-            raise CheckpointError(f"{name} is {kinds[0]} in {path}, but {kinds[1]} here: the sizes were set otherwise")
+    """Copy tensors of a file into those of the same names; anything that does not fit changes nothing."""
+    require_fit(found, {name: kind(target.dtype, target.shape) for name, target in targets.items()}, path)
     with torch.no_grad():
         for name, target in targets.items():
             target.copy_(found[name])
@@ -85,7 +78,7 @@ def model_tensors(model: nn.Module, left_out: Collection[str] = ()) -> dict[str,
     """A model's parameters and buffers by name, tied ones once, without those left out."""
     state = model.state_dict(keep_vars=True)
     if unknown := set(left_out) - set(state):
-        raise ConfigError(f"left out of files is {_some(sorted(unknown))}, but the model has no such tensor")
+        raise ConfigError(f"left out of files is {some_of(sorted(unknown))}, but the model has no such tensor")
     named: dict[str, Tensor] = {}
     seen: set[int] = {id(state[name]) for name in left_out}
     for name, tensor in state.items():
@@ -98,12 +91,12 @@ def model_tensors(model: nn.Module, left_out: Collection[str] = ()) -> dict[str,
 def save_weights(
     path: str | Path, model: nn.Module, content: Mapping[str, Any], *, left_out: Collection[str] = ()
 ) -> Path:
-    """The weights of a model, to be used and not trained on."""
+    """Write the weights of a model, for use without further training."""
     return write_tensors(path, model_tensors(model, left_out), content)
 
 
 def load_weights(path: str | Path, model: nn.Module, *, left_out: Collection[str] = ()) -> dict[str, Any]:
-    """Read a file of weights, packed ones too, into a model of the same sizes; returns the content."""
+    """Read a file of weights, packed or not, into a model of the same sizes, and return its content."""
     found, content = read_tensors(path)
     targets = model_tensors(model, left_out)
     if PACKED in content:
@@ -114,7 +107,7 @@ def load_weights(path: str | Path, model: nn.Module, *, left_out: Collection[str
 
 
 def checksum(tensors: Mapping[str, Tensor]) -> str:
-    """Of the names and bytes of tensors on the CPU: finds damage and mix-ups."""
+    """CRC-32 of the names and bytes of tensors on the CPU."""
     value = 0
     for name in sorted(tensors):
         value = zlib.crc32(tensors[name].reshape(-1).view(torch.uint8).numpy().data, zlib.crc32(name.encode(), value))
@@ -127,9 +120,9 @@ def _content(path: str | Path, header: Mapping[str, str]) -> dict[str, Any]:
     try:
         content = json.loads(header[_CONTENT])
     except ValueError as error:
-        raise CheckpointError(f"{path} is damaged: what it says of itself is not JSON: {error}") from None
+        raise CheckpointError(f"{path} is damaged: its description is not JSON: {error}") from None
     if not isinstance(content, dict):
-        raise CheckpointError(f"{path} is damaged: it says nothing of itself")
+        raise CheckpointError(f"{path} is damaged: its description is not a JSON object")
     return content
 
 
@@ -155,7 +148,3 @@ def _to_disk(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _some(names: list[str]) -> str:
-    return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more tensors"

@@ -1,7 +1,7 @@
-"""The weights of a finished run: their file, and the way into a model of the same make.
+"""The weights of a finished run: where they are, and how they get into a model of the same sizes.
 
-A file leaves out the parameters that the run did not train. They come with the encoder that the file names, and a
-checksum in the file says which values they must have.
+A file leaves out the parameters that the run did not train. They come with the encoder that the file names; a checksum
+in the file makes sure that they are the same.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ LAST = "last.safetensors"
 
 
 def weights_file(path: str | Path) -> Path:
-    """The file of weights: `path` itself, or the last weights of a run's folder."""
+    """`path` itself if it is a file, else the last weights in a run's folder."""
     path = Path(path)
     if not path.is_dir():
         return path
@@ -30,7 +30,7 @@ def weights_file(path: str | Path) -> Path:
 
 
 def frozen_names(model: nn.Module) -> list[str]:
-    """Parameters that are not trained, which files leave out."""
+    """Names of the parameters that are not trained, which files leave out."""
     return [name for name, parameter in model.named_parameters() if not parameter.requires_grad]
 
 
@@ -47,11 +47,11 @@ def freeze_if_untrained(encoder: nn.Module, factor: float) -> None:
 
 
 def load_trained(file: Path, model: nn.Module, encoder: nn.Module, fingerprint: Mapping[str, Any]) -> None:
-    """Load a run's weights into a model of the same make; `fingerprint` is what the file says of the run."""
+    """Load a run's weights into a model of the same sizes; `fingerprint` is the run's, from the file."""
     freeze_if_untrained(encoder, fingerprint["encoder_factor"])
     if fingerprint["frozen"] != frozen_checksum(model):
         raise CheckpointError(
-            f"{file} was trained on another encoder than {fingerprint['encoder']} is here: its frozen weights differ. "
-            "Use that encoder"
+            f"{file} was trained on another encoder than {fingerprint['encoder']} here: its frozen weights differ. Use "
+            "that encoder"
         )
     load_weights(file, model, left_out=frozen_names(model))
