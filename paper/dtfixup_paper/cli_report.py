@@ -18,6 +18,7 @@ def report(
     agreement: Path | None = None,
     budget: str = "gpu",
     encoder: str | None = None,
+    settings: Path | None = None,
 ) -> None:
     """Build one HTML page, and the same as Markdown, of all tables and figures that the results allow.
 
@@ -30,19 +31,20 @@ def report(
             its own encoder, docs/results/agreement.md here or beside the folder of the results.
         budget: Whose runs to show: smoke, gpu or paper.
         encoder: Encoder of the runs, if it is not the budget's own.
+        settings: Settings file that the runs were trained with; by default the settings of the published tables.
     """
     from dtfixup.sql.database.dataset import open_dataset
     from dtfixup_paper.report.page import build_report
-    from dtfixup_paper.tables.cells import Budget
+    from dtfixup_paper.tables.cells import Budget, Setup
+    from dtfixup_paper.tables.settings import published_settings, read_settings
     from dtfixup_paper.tables.smoke import ENCODER
-    from dtfixup_paper.tables.spider import is_usual
 
     if budget not in set(Budget):
         raise ConfigError(f"there is no budget {budget!r}: choose one of {', '.join(Budget)}")
     for option, given in (("agreement", agreement), ("beams", beams)):
         if given is not None and not given.exists():
             raise ConfigError(f"{given} is not there: give --{option} another path, or leave it out")
-    if agreement is None and budget == Budget.GPU and is_usual(encoder, Budget.GPU):
+    if agreement is None and budget == Budget.GPU and Setup(Budget.GPU, encoder).has_usual_encoder:
         places = [folder / _AGREEMENT for folder in (Path(), results.absolute().parent)]
         agreement = next((place for place in places if place.is_file()), None)
         if agreement is None:
@@ -57,6 +59,7 @@ def report(
         agreement=agreement,
         budget=Budget(budget),
         encoder=encoder,
+        settings=published_settings() if settings is None else read_settings(settings),
     )
     _console.print(f"page: {page}", soft_wrap=True)
     _console.print(f"Markdown: {text}", soft_wrap=True)

@@ -29,11 +29,11 @@ from dtfixup_paper.report.cells import (
 from dtfixup_paper.report.curves import COLOURS, Band, Curve, DepthLine, band_of, curve_of, depth_figure, panels_figure
 from dtfixup_paper.report.markdown import Block, Entry, Picture, Section, command, escape, files_block, table
 from dtfixup_paper.report.measured import level_entry, metric_at, tune_table
-from dtfixup_paper.runs.run_identity import State
+from dtfixup_paper.runs.run import State
 from dtfixup_paper.tables.cells import Budget, Experiment, RunConfig
 from dtfixup_paper.tables.paper_numbers import BESIDE, LEVELS, SCHEDULE, TABLE_1, TABLE_3_OURS, PaperTable
 from dtfixup_paper.tables.settings import NO_LAYERS
-from dtfixup_paper.tables.spider_curves import LEVEL, epochs_to
+from dtfixup_paper.tables.spider_tables import LEVEL, epochs_to
 
 _DATA = {"spider": "--data spider", "reclor": "--reclor reclor"}
 _MEASURES = {"spider": "Spider dev: exact match, %", "reclor": "ReClor val: accuracy, %"}

@@ -20,12 +20,11 @@ from dtfixup_paper.report.figures import STYLE, write_svg
 from dtfixup_paper.report.html import html_of
 from dtfixup_paper.report.markdown import FIGURES, Entry, Picture, Section, command, escape, table
 from dtfixup_paper.report.measured import cost_section, parser_section, speed_section, stability_section
-from dtfixup_paper.tables.cells import Budget, Cell, Experiment
+from dtfixup_paper.tables.cells import Budget, Experiment, Setup
 from dtfixup_paper.tables.result_files import Results, read_results
-from dtfixup_paper.tables.spider import is_usual
-from dtfixup_paper.tables.spider_depth import error_cells
+from dtfixup_paper.tables.settings import Settings, published_settings
 from dtfixup_paper.tables.spider_errors import NAME as ERRORS
-from dtfixup_paper.tables.tuning import plan_of, told
+from dtfixup_paper.tables.spider_tables import error_cells
 
 _TITLE = "DT-Fixup: the paper's tables and figures, reproduced"
 _ORDER = (
@@ -66,6 +65,7 @@ def build_report(
     agreement: str | Path | None = None,
     budget: Budget = Budget.GPU,
     encoder: str | None = None,
+    settings: Settings | None = None,
     experiments: Mapping[str, Experiment] | None = None,
 ) -> tuple[Path, Path]:
     """Write the page and the Markdown file, and return their paths.
@@ -78,6 +78,7 @@ def build_report(
         agreement: Markdown file that says where our results agree with the paper; left out by default.
         budget: whose runs are shown.
         encoder: of the runs, if it is not the budget's own.
+        settings: that the runs were trained with; those of the published tables by default.
         experiments: those of `reproduce.py` by default.
     """
     import matplotlib as mpl
@@ -87,13 +88,10 @@ def build_report(
 
         experiments = EXPERIMENTS
     out, files = Path(out), read_results(results)
-    encoder = None if is_usual(encoder, budget) else encoder
-    plan = plan_of(budget, [file.content for file in files.files], encoder)
-    cells = {
-        name: results_of([_on(encoder, cell) for cell in experiments[name].cells(plan)], files)
-        for name in sorted(experiments, key=_position)
-    }
-    errors, models = analysed(files), results_of([_on(encoder, cell) for cell in error_cells(plan)], files)
+    encoder = None if Setup(budget, encoder).has_usual_encoder else encoder
+    setup = Setup(budget, encoder, settings or published_settings())
+    cells = {name: results_of(experiments[name].cells(setup), files) for name in sorted(experiments, key=_position)}
+    errors, models = analysed(files), results_of(error_cells(setup), files)
     with mpl.rc_context(STYLE):
         wrong, count = error_blocks(errors, models, budget, has_examples=dataset is not None)
         sections = [] if agreement is None else _agreement(Path(agreement))
@@ -110,7 +108,7 @@ def build_report(
     there, planned = progress(result for results in cells.values() for result in results)
     parts = [
         f"# {escape(_TITLE)}",
-        " ".join(filter(None, (_LEAD, _lead(budget, encoder), told(plan, encoder)))),
+        " ".join(filter(None, (_LEAD, _lead(budget, encoder), setup.settings_note))),
         f"{there} of {planned} runs are there.",
         "\n".join(section.link for section in sections),
         *map(str, sections),
@@ -141,10 +139,6 @@ def _lead(budget: Budget, encoder: str | None) -> str:
         f"The paper's encoder is RoBERTa-large (355M parameters); **ours is {escape(Path(encoder).name)}, trained with "
         f"the budget {budget}**."
     )
-
-
-def _on(encoder: str | None, cell: Cell) -> Cell:
-    return cell if encoder is None else replace(cell, config=replace(cell.config, encoder=encoder))
 
 
 def _position(name: str) -> int:

@@ -9,7 +9,7 @@ from dtfixup_paper.report import experiments as report_experiments
 from dtfixup_paper.report.cells import CellResult
 from dtfixup_paper.report.curves import DepthLine, depth_figure
 
-from paper.tests.made_up_results import cell, experiment, reading_config, sql_config, write_result
+from paper.tests.made_up_results import cell, experiment, path_of, reading_config, sql_config, write_result
 from paper.tests.report_pages import build, depth_cells
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ def test_failed_runs_are_counted_and_say_how(tmp_path: Path) -> None:
     for seed, value in ((1, 60.0), (2, None)):
         write_result(results, sql, value, seed=seed)
     for seed, accuracy in ((1, 44.0), (2, 30.0), (3, None)):
-        write_result(results, reading, accuracy, seed=seed, file=f"reading-seed{seed}.json")
+        write_result(results, reading, accuracy, seed=seed)
     cells = [cell(sql, column="Spider"), cell(reading, row="t-fixup", column="ReClor", seeds=3)]
     page, text = build(tmp_path, [experiment("init-peers", cells)])
     (spider,), (reclor,) = (page.row("init-peers", task) for task in ("Spider", "ReClor"))
@@ -75,30 +75,27 @@ def test_a_run_that_an_error_ended_is_told(tmp_path: Path) -> None:
     page, _ = build(tmp_path, [experiment("spider-main", asked)])
     told = "62.0|1 of 2 seeds · 16 epochs · none failed|1 stopped by an error"
     assert page.row("spider-main", "t-fixup")[-1] == told
-    write_result(tmp_path / "results", sql_config(), 71.0, seed=2, file="again-seed2.json")
+    write_result(tmp_path / "results", sql_config(), 71.0, seed=2)
     page, _ = build(tmp_path, [depth_cells()])
     assert page.row("spider-depth", "dt-fixup")[-1] == "70.5 ± 0.7|2 seeds · 16 epochs", "it was trained again"
 
 
-def test_files_that_contradict_each_other_are_told(tmp_path: Path) -> None:
-    for name, value in (("run", 70.0), ("same", 70.0), ("zz", 99.0)):
-        page, _ = build(tmp_path, [depth_cells()])
-        assert "several" not in str(page.rows)
-        write_result(tmp_path / "results", sql_config(), value, file=f"{name}-seed1.json")
+def test_runs_with_another_configuration_are_named(tmp_path: Path) -> None:
+    write_result(tmp_path / "results", sql_config(epochs=17), 70.0, file=f"{path_of(sql_config())}-seed1.json")
     page, _ = build(tmp_path, [depth_cells()])
-    told = "70.0|1 of 2 seeds · 16 epochs|several files for seed 1, the first by name is shown"
+    told = "70.0|1 of 2 seeds · 16 epochs|seed 1 was trained with another configuration"
     assert page.row("spider-depth", "dt-fixup")[-1] == told
 
 
 def test_levels_of_hardness_say_which_runs_diverged(tmp_path: Path) -> None:
     write_result(tmp_path / "results", sql_config(), 71.0, file="sql/minilm-seed1.json")
     write_result(tmp_path / "results", sql_config(), None, seed=2, file="sql/minilm-seed2.json")
-    page, _ = build(tmp_path, [experiment("spider-hardness", [cell(sql_config(), row="DT-Fixup")])])
+    page, _ = build(tmp_path, [experiment("spider-hardness", [cell(sql_config(), row="DT-Fixup", path="sql/minilm")])])
     told = "71.0, diverged|1 seed · 16 epochs|1 of 2 diverged"
     assert page.row("spider-hardness", "ours, DT-Fixup, exact match")[-1] == told
     assert page.row("parser", "DT-Fixup, N = 24: exact match")[-1] == told
     write_result(tmp_path / "results", sql_config(), 20.0, seed=2, file="sql/minilm-seed2.json")
-    page, _ = build(tmp_path, [experiment("spider-hardness", [cell(sql_config(), row="DT-Fixup")])])
+    page, _ = build(tmp_path, [experiment("spider-hardness", [cell(sql_config(), row="DT-Fixup", path="sql/minilm")])])
     told = "71.0, 20.0|2 seeds · 16 epochs|1 of 2 collapsed"
     assert page.row("spider-hardness", "ours, DT-Fixup, exact match")[-1] == told
     assert page.row("parser", "DT-Fixup, N = 24: exact match")[-1] == told

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from dtfixup_paper.report.cells import results_of, table_of
 from dtfixup_paper.reproduce import EXPERIMENTS
-from dtfixup_paper.tables.cells import Budget, Plan
+from dtfixup_paper.tables.cells import Budget, Setup
 from dtfixup_paper.tables.result_files import read_results
 
 from dtfixup.cli.main import main
 from dtfixup.errors import DataError
 from dtfixup.sql.model.config import minilm
-from paper.tests.made_up_results import cell, curve, experiment, sql_config, write_result
+from paper.tests.made_up_results import cell, curve, experiment, path_of, sql_config, write_result
 from paper.tests.report_pages import Page, build, depth_cells
 
 HOSTILE = "</code></pre>\"'><script>harm()</script><img src=x onerror=harm()>`|*_"
@@ -69,7 +69,7 @@ def test_more_seeds_than_planned_are_shown_and_stand_in_for_no_others(tmp_path: 
     page, text = build(tmp_path, [depth_cells()])
     assert page.row("spider-depth", "dt-fixup")[-1] == "70.0 ± 0.0|3 seeds · 16 epochs"
     assert "\n2 of 4 runs are there." in text
-    (tmp_path / "results" / "run-dt-fixup-n24-seed1.json").unlink()
+    (tmp_path / "results" / f"{path_of(sql_config())}-seed1.json").unlink()
     assert "\n1 of 4 runs are there." in build(tmp_path, [depth_cells()])[1], "the third is none of the two"
 
 
@@ -193,7 +193,7 @@ def test_hardness_has_exact_match_and_execution(tmp_path: Path) -> None:
     for seed, easy in ((1, 88.0), (2, 90.0)):
         levels = {"dev_exact_easy": easy, "dev_execution_easy": easy - 4}
         write_result(results, sql_config(), 71.0, seed=seed, file=f"sql/minilm-seed{seed}.json", metrics=levels)
-    page, _ = build(tmp_path, [experiment("spider-hardness", [cell(sql_config(), row="DT-Fixup")])])
+    page, _ = build(tmp_path, [experiment("spider-hardness", [cell(sql_config(), row="DT-Fixup", path="sql/minilm")])])
     assert page.row("spider-hardness", "DT-Fixup SQL-SP, exact match") == ["91.9", "80.9", "60.3", "48.8", "75.0"]
     assert page.row("spider-hardness", "ours, DT-Fixup, exact match")[0] == "89.0 ± 1.4|2 seeds · 16 epochs"
     assert page.row("spider-hardness", "ours, DT-Fixup, execution")[0] == "85.0 ± 1.4|2 seeds · 16 epochs"
@@ -218,8 +218,8 @@ def test_tuning_shows_what_was_tried_and_its_cost(tmp_path: Path) -> None:
     base = sql_config(hold_out=20)
     update = replace(base.training.update, learning_rate=8e-4)
     fast = replace(base, training=replace(base.training, update=update, warmup=350))
-    write_result(tmp_path / "results", base, 61.0, file="slow.json", wall_seconds=90.0)
-    write_result(tmp_path / "results", fast, 64.0, file="fast.json", wall_seconds=30.0)
+    write_result(tmp_path / "results", base, 61.0, wall_seconds=90.0)
+    write_result(tmp_path / "results", fast, 64.0, wall_seconds=30.0)
     cells = [cell(each, row=str(place), seeds=1) for place, each in enumerate((base, fast))]
     page, text = build(tmp_path, [experiment("spider-tune", cells)])
     rows = [row for row in page.rows if row and row[0] == "DT-Fixup" and len(row) == 7]
@@ -272,7 +272,8 @@ def test_two_cells_in_one_place_are_an_error(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("budget", list(Budget))
 def test_all_registered_experiments_have_their_section(budget: Budget, tmp_path: Path) -> None:
-    write_result(tmp_path / "results", EXPERIMENTS["spider-depth"].cells(Plan(budget))[0].config, 33.0)
+    first = EXPERIMENTS["spider-depth"].cells(Setup(budget))[0]
+    write_result(tmp_path / "results", first.config, 33.0, file=f"{first.path}-seed1.json")
     page, text = build(tmp_path, list(EXPERIMENTS.values()), budget=budget)
     assert set(EXPERIMENTS) <= set(page.texts)
     assert all(f"dtfixup reproduce {name} --budget {budget}" in text for name in EXPERIMENTS)
@@ -281,15 +282,11 @@ def test_all_registered_experiments_have_their_section(budget: Budget, tmp_path:
 
 
 def test_another_encoder_is_asked_for(tmp_path: Path) -> None:
-    config = replace(sql_config(), encoder="roberta-large")
-    path = write_result(tmp_path / "results", config, 74.0)
-    path.write_text(path.read_text().replace("minilm-fp16", "roberta-large"))
-    assert build(tmp_path, [depth_cells()])[0].row("spider-depth", "dt-fixup")[-1].startswith("not run yet")
-    assert (
-        build(tmp_path, [depth_cells()], encoder="roberta-large")[0]
-        .row("spider-depth", "dt-fixup")[-1]
-        .startswith("74.0")
-    )
+    deepest = EXPERIMENTS["spider-depth"].cells(Setup(Budget.GPU, "roberta-large"))[-1]
+    write_result(tmp_path / "results", deepest.config, 74.0, file=f"{deepest.path}-seed1.json")
+    for encoder, found in ((None, "not run yet"), ("roberta-large", "74.0")):
+        page, _ = build(tmp_path, [EXPERIMENTS["spider-depth"]], encoder=encoder)
+        assert page.row("spider-depth", "N = 32")[-1].startswith(found)
 
 
 def test_the_verb_builds_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -308,18 +305,18 @@ def test_the_verb_builds_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[
 def test_seeds_on_other_data_are_named(tmp_path: Path) -> None:
     config = sql_config()
     for seed, data in ((1, "one"), (2, "other")):
-        write_result(tmp_path / "results", config, 70.0, seed=seed, file=f"x-seed{seed}.json", data_hash=data)
+        write_result(tmp_path / "results", config, 70.0, seed=seed, data_hash=data)
     (found,) = results_of([cell(config)], read_results(tmp_path / "results"))
     assert found.note.endswith("· not all on the same data")
     assert found.note.startswith("2 seeds")
 
 
 def test_the_python_of_its_documentation_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = (Path(__file__).parents[3] / "docs" / "report.md").read_text(encoding="utf-8")
+    text = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
     (program,) = re.findall(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
     monkeypatch.chdir(tmp_path)
-    write_result(tmp_path / "results", minilm(), 70.0)
-    exec(compile(program, "docs/report.md", "exec"), {"__name__": "documentation"})
+    write_result(tmp_path / "results", minilm(), 70.0, file="sql/minilm-seed1.json")
+    exec(compile(program, "paper/README.md", "exec"), {"__name__": "documentation"})
     text = (tmp_path / "report" / "report.md").read_text(encoding="utf-8")
     assert Page(text).row("mine", "DT-Fixup") == ["73.79", "70.0|1 of 5 seeds · 28 epochs"]
     assert "dtfixup reproduce mine" not in text
