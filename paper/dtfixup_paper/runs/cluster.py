@@ -32,7 +32,6 @@ def run_on_ray(
     out: str | Path,
     *,
     work: str | Path | None = None,
-    cpus: float = 1.0,
     gpus: float | None = None,
     address: str | None = None,
     keep_weights: bool = False,
@@ -47,7 +46,6 @@ def run_on_ray(
         trainer: trains each of them.
         out: folder of the result files, which all machines see.
         work: folder that runs are trained in, each in its own, which all machines see; `<out>/runs` by default.
-        cpus: CPU cores for a run.
         gpus: GPUs for a run, such as 0.5 for two runs on each; by default 1 if the cluster has any, else none.
         address: of the cluster, "auto" for the one on this machine; by default that of `RAY_ADDRESS`, else this machine
             is the cluster. A program that is connected already stays so.
@@ -60,13 +58,13 @@ def run_on_ray(
             resources = ray.cluster_resources()
             if gpus is None:
                 gpus = float(resources.get("GPU", 0) > 0)
-            for name, asked in (("CPU", cpus), ("GPU", gpus)):
+            for name, asked in (("CPU", 1), ("GPU", gpus)):
                 if asked > resources.get(name, 0):
                     raise ConfigError(
                         f"a run asks for {asked:g} {name} and the cluster has {resources.get(name, 0):g} in all, so "
                         "none would ever begin: ask for less, or start Ray with more (without GPUs leave out at_once)"
                     )
-            _tune(sweep, trainer, places, {"cpu": cpus, "gpu": gpus}, keep_weights)
+            _tune(sweep, trainer, places, {"cpu": 1, "gpu": gpus}, keep_weights)
         for outcome in sweep.outcomes:
             if outcome.state is State.RUNNING:  # Ray listened no more, but the run may have ended since
                 state, content = read_run(outcome.run, sweep.out)

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import product
 
 from dtfixup.reading.presets import ReadingRunConfig
 from dtfixup_paper.tables.cells import TITLES, Budget, Cell, Experiment, Setup, Trial
@@ -32,8 +31,8 @@ _RATES = (1e-4, 3e-4, 6e-4)
 _ADMIN, _DEEPNORM = usual_warmup("admin"), usual_warmup("deepnorm")
 
 
-def _at_rates(*rates: float, warmup: float = 0.1) -> list[ReclorSettings]:
-    return [ReclorSettings(rate, warmup=warmup) for rate in rates]
+def _at_rates(*rates: float, dropouts: Sequence[float] = (0.4,), warmup: float = 0.1) -> list[ReclorSettings]:
+    return [ReclorSettings(rate, dropout=dropout, warmup=warmup) for rate in rates for dropout in dropouts]
 
 
 def _beside(best: ReclorSettings, longer: float) -> list[ReclorSettings]:
@@ -43,17 +42,10 @@ def _beside(best: ReclorSettings, longer: float) -> list[ReclorSettings]:
 
 GRIDS: Sequence[tuple[str, int, Sequence[ReclorSettings]]] = (
     (NO_LAYERS, 0, [ReclorSettings(encoder_rate=rate, warmup=0.1) for rate in (1e-5, 3e-5, 1e-4)]),
-    ("dt-fixup", 4, [ReclorSettings(rate, dropout=dropout) for rate, dropout in product(_RATES, (0.1, 0.4))]),
-    (
-        "standard",
-        4,
-        [
-            *(ReclorSettings(rate, dropout=dropout, warmup=0.1) for rate, dropout in product(_RATES, (0.1, 0.4))),
-            ReclorSettings(warmup=0.3),
-        ],
-    ),
+    ("dt-fixup", 4, _at_rates(*_RATES, dropouts=(0.1, 0.4), warmup=0.0)),
+    ("standard", 4, [*_at_rates(*_RATES, dropouts=(0.1, 0.4)), ReclorSettings(warmup=0.3)]),
     ("standard", 8, [*_at_rates(3e-5, 1e-4, 3e-4), *_beside(ReclorSettings(1e-4, warmup=0.1), 0.3)]),
-    ("dt-fixup", 16, [ReclorSettings(rate) for rate in _RATES]),
+    ("dt-fixup", 16, _at_rates(*_RATES, warmup=0.0)),
     ("standard", 16, [*_at_rates(1e-5, 3e-5, 1e-4, 3e-4), *_beside(ReclorSettings(3e-5, warmup=0.1), 0.3)]),
     ("pre-ln", 16, [*_at_rates(*_RATES), *_beside(ReclorSettings(1e-4, warmup=0.1), 0.3), ReclorSettings(1e-4)]),
     ("standard", 24, [*_at_rates(3e-6, 1e-5, 3e-5), *_beside(ReclorSettings(1e-5, warmup=0.1), 0.3)]),

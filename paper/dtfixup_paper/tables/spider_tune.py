@@ -26,28 +26,23 @@ _HELD_OUT = {Budget.SMOKE: 1, Budget.GPU: 20, Budget.PAPER: 20}
 _RATES, _DROPOUTS, _SMOOTHINGS = (4e-4, 5e-4, 6e-4, 7e-4, 8e-4), (0.3, 0.4, 0.5, 0.6), (0.0, 0.1, 0.2)
 _WON = SpiderSettings(8e-4, encoder_rate=1.6e-4, dropout=0.4, label_smoothing=0.0, warmup=0.1)  # by DT-Fixup, MiniLM
 _ADMIN, _DEEPNORM = usual_warmup("admin"), usual_warmup("deepnorm")
+
+
+def _settings(*rates: float, dropouts: Sequence[float] = (0.3,), warmup: float = 0.1) -> list[SpiderSettings]:
+    return [SpiderSettings(rate, dropout=dropout, warmup=warmup) for rate in rates for dropout in dropouts]
+
+
+_WIDE = _settings(1e-4, 3e-4, 6e-4, dropouts=(0.3, 0.5))
 _BASELINES: Sequence[tuple[str, int, Sequence[SpiderSettings]]] = (
-    (
-        "standard",
-        8,
-        [
-            *(
-                SpiderSettings(rate, dropout=dropout, warmup=0.1)
-                for rate in (1e-4, 3e-4, 6e-4)
-                for dropout in (0.3, 0.5)
-            ),
-            SpiderSettings(3e-4, warmup=0.3),
-            replace(_WON, learning_rate=3e-4),
-        ],
-    ),
-    ("standard", 16, [SpiderSettings(3e-4, warmup=0.1), SpiderSettings(1e-4, warmup=0.3)]),
+    ("standard", 8, [*_WIDE, *_settings(3e-4, warmup=0.3), replace(_WON, learning_rate=3e-4)]),
+    ("standard", 16, [*_settings(3e-4), *_settings(1e-4, warmup=0.3)]),
     (
         "standard",
         24,
         [
-            *(SpiderSettings(rate, warmup=0.1) for rate in (3e-5, 1e-4, 3e-4)),
-            SpiderSettings(1e-4, warmup=0.3),
-            SpiderSettings(1e-4, dropout=0.5, warmup=0.1),
+            *_settings(3e-5, 1e-4, 3e-4),
+            *_settings(1e-4, warmup=0.3),
+            *_settings(1e-4, dropouts=(0.5,)),
             replace(_WON, learning_rate=1e-4),
         ],
     ),
@@ -55,13 +50,9 @@ _BASELINES: Sequence[tuple[str, int, Sequence[SpiderSettings]]] = (
         "pre-ln",
         24,
         [
-            *(
-                SpiderSettings(rate, dropout=dropout, warmup=0.1)
-                for rate in (1e-4, 3e-4, 6e-4)
-                for dropout in (0.3, 0.5)
-            ),
+            *_WIDE,
             replace(_WON, learning_rate=3e-4),
-            SpiderSettings(1e-3, dropout=0.5, warmup=0.1),
+            *_settings(1e-3, dropouts=(0.5,)),
             _WON,
             *(SpiderSettings(6e-4, dropout=0.5, warmup=warmup) for warmup in (0.0, 0.3)),
         ],
@@ -70,18 +61,18 @@ _BASELINES: Sequence[tuple[str, int, Sequence[SpiderSettings]]] = (
         "admin",
         24,
         [
-            *(SpiderSettings(rate, warmup=_ADMIN) for rate in (1e-4, 3e-4, 6e-4)),
-            SpiderSettings(3e-4, dropout=0.5, warmup=_ADMIN),
-            SpiderSettings(3e-4, warmup=0.3),
+            *_settings(1e-4, 3e-4, 6e-4, warmup=_ADMIN),
+            *_settings(3e-4, dropouts=(0.5,), warmup=_ADMIN),
+            *_settings(3e-4, warmup=0.3),
         ],
     ),
     (
         "deepnorm",
         24,
         [
-            *(SpiderSettings(rate, warmup=_DEEPNORM) for rate in (1e-4, 3e-4, 6e-4)),
-            SpiderSettings(3e-4, dropout=0.5, warmup=_DEEPNORM),
-            SpiderSettings(3e-4, warmup=0.1),
+            *_settings(1e-4, 3e-4, 6e-4, warmup=_DEEPNORM),
+            *_settings(3e-4, dropouts=(0.5,), warmup=_DEEPNORM),
+            *_settings(3e-4),
         ],
     ),
 )

@@ -62,12 +62,10 @@ def tuned_settings(setup: Setup, cells: Iterable[Cell], results: SeedResults) ->
                 tuned.won.append(f"{place}: {trial.settings}")
             else:
                 tuned.unlearnt.append(place)
-        if chosen and is_sql:
-            spider = {**tuned.settings.spider, strategy: chosen}
-            tuned.settings = replace(tuned.settings, spider=spider)
-        elif chosen:
-            reclor = {**tuned.settings.reclor, strategy: chosen}
-            tuned.settings = replace(tuned.settings, reclor=reclor)
+        if chosen:
+            field_name = task.lower()
+            others = getattr(tuned.settings, field_name)
+            tuned.settings = replace(tuned.settings, **{field_name: {**others, strategy: chosen}})
     return tuned
 
 
