@@ -1,5 +1,6 @@
 """Small experiments and result files for them, with numbers of our choice."""
 
+import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import replace
@@ -25,12 +26,21 @@ def reading_config(strategy: str = "dt-fixup", layers: int = 4, **changes: Any) 
     return replace(config, model=replace(config.model, strategy=strategy, layers=layers), **changes)
 
 
-def cell(config: RunConfig, *, row: str = "", column: str = "", seeds: int = 2, paper: str = "") -> Cell:
+def path_of(config: RunConfig) -> str:
+    """The path of a configuration's runs; configurations that differ have paths that differ."""
+    config = replace(config, training=replace(config.training, seed=1, evaluate_every=1))
+    digest = hashlib.sha256(json.dumps(to_json(config)).encode()).hexdigest()[:8]
+    return f"toy/{config.model.strategy}-n{config.model.layers}-{digest}"
+
+
+def cell(
+    config: RunConfig, *, row: str = "", column: str = "", seeds: int = 2, paper: str = "", path: str = ""
+) -> Cell:
     model = config.model
     return Cell(
         row or model.strategy,
         column or f"N = {model.layers}",
-        f"{model.strategy}-n{model.layers}",
+        path or path_of(config),
         config,
         seeds,
         paper,
@@ -39,14 +49,14 @@ def cell(config: RunConfig, *, row: str = "", column: str = "", seeds: int = 2, 
 
 def experiment(name: str, cells: Sequence[Cell], **fields: str) -> Experiment:
     known = {"title": f"About {name}", "reference": "Table 5", **fields}
-    return Experiment(name, known["title"], known["reference"], lambda budget: cells, known.get("remark", ""))
+    return Experiment(name, known["title"], known["reference"], lambda setup: cells, known.get("remark", ""))
 
 
 def write_result(
     folder: Path, config: RunConfig, value: float | None, *, seed: int = 1, file: str = "", **fields: Any
 ) -> Path:
     """The file of a run that came to a value; of one that diverged if there is none."""
-    folder.mkdir(exist_ok=True)
+    path = folder / (file or f"{path_of(config)}-seed{seed}.json")
     config = replace(config, training=replace(config.training, seed=seed))
     encoder = config.encoder.replace("minilm", "minilm-fp16")  # as on a machine without network
     metrics = {} if value is None else {metric_of(config): value, "steps": 100, "skipped_steps": 1}
@@ -64,8 +74,7 @@ def write_result(
         "state": "diverged" if value is None else "finished",
         **fields,
     }
-    path = folder / (file or f"run-{config.model.strategy}-n{config.model.layers}-seed{seed}.json")
-    path.parent.mkdir(exist_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(content))
     return path
 

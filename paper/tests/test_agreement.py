@@ -1,6 +1,6 @@
 """Numbers of our pages that a comment after them says the origin of: they are those of the result files.
 
-`71.1 ± 0.5<!-- spider-main dt-fixup-n24-full -->`: experiment and variant of a cell, and a metric if it is not the
+`71.1 ± 0.5<!-- spider-main minilm -->`: the experiment and the variant of the runs, and a metric if it is not the
 experiment's own, or `epochs_to_60`; with `paper` before it, what the paper has there.
 """
 
@@ -11,9 +11,9 @@ from statistics import fmean
 import pytest
 from dtfixup_paper.report.cells import CellResult, mean_and_deviation, results_of
 from dtfixup_paper.reproduce import EXPERIMENTS
-from dtfixup_paper.tables.cells import Budget, Plan
+from dtfixup_paper.tables.cells import Budget, Setup
 from dtfixup_paper.tables.result_files import read_results
-from dtfixup_paper.tables.spider_curves import epochs_to
+from dtfixup_paper.tables.spider_tables import epochs_to
 
 from dtfixup.files import read_json
 
@@ -27,9 +27,9 @@ CLAIMS = re.findall(r"([\d.]+(?: ± [\d.]+)?)<!-- (paper )?(\S+) (\S+)(?: (\S+))
 def cells() -> dict[tuple[str, str], CellResult]:
     results = read_results(ROOT / "results")
     return {
-        (name, each.cell.variant): each
+        (name, each.cell.path.partition("/")[2]): each
         for name, experiment in EXPERIMENTS.items()
-        for each in results_of(experiment.cells(Plan(Budget.GPU)), results)
+        for each in results_of(experiment.cells(Setup(Budget.GPU)), results)
     }
 
 

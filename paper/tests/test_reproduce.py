@@ -1,264 +1,143 @@
-"""The experiments of the paper: which runs they become, what those cost, and that all of them run by the command."""
+"""The plan: which runs the experiments become, under which paths, and what trains them."""
 
-import json
 import pickle
-import shutil
-import time
 from collections import Counter
-from dataclasses import asdict, replace
+from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 
 import pytest
-import torch
-from dtfixup_paper.reproduce import EXPERIMENTS, Sources, cost_of, needs, planned, runs_of
-from dtfixup_paper.runs import sweep as sweep_module
-from dtfixup_paper.runs.run_identity import Settled
-from dtfixup_paper.runs.sweep import read_results
-from dtfixup_paper.tables.cells import Budget, Plan, layers_at, metric_of
-from dtfixup_paper.tables.cost import expected_seconds
-from dtfixup_paper.tables.smoke import ENCODER, small_encoder, small_reclor, small_spider
-from dtfixup_paper.tables.spider_errors import read_errors
+from dtfixup_paper.reproduce import EXPERIMENTS, Sources, needs, plan, write_tuned
+from dtfixup_paper.runs.run import SETTLED, Content, Run, State, differences, read_run
+from dtfixup_paper.runs.sweep import Outcome
+from dtfixup_paper.tables.cells import Budget, Setup
+from dtfixup_paper.tables.settings import read_settings, settings_at
+from dtfixup_paper.tables.smoke import small_reclor
 
-from dtfixup.cli.main import main
-from dtfixup.encoders import encoder_sha256
 from dtfixup.errors import ConfigError
-from dtfixup.files import read_json
-from dtfixup.reading.examples import read_data
-from dtfixup.reading.presets import ReadingRunConfig
-from dtfixup.sql.database.dataset import open_dataset
-from dtfixup.sql.database.sample import sample_folder
-from dtfixup.sql.model.config import SqlSpConfig
-from dtfixup.training.config import from_json, to_json
-from tests.reading.tiny_reading import made_up
+from dtfixup.training.config import to_json
 from tests.sql.tiny_model import prepared_sample
 
 RESULTS = Path(__file__).parents[2] / "results"
+GPU = Setup(Budget.GPU)
 NAMES = {
     "spider-main", "spider-hardness", "reclor-main", "spider-depth", "reclor-depth", "spider-curves", "spider-batch",
     "spider-errors", "init-peers", "mu-choice", "limits", "spider-tune", "reclor-tune",
 }  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def sources(tmp_path_factory: pytest.TempPathFactory) -> Sources:
-    folder = tmp_path_factory.mktemp("reclor")
-    for split, count in (("train", 20), ("val", 9)):
-        (folder / f"{split}.json").write_text(json.dumps([asdict(example) for example in made_up(count)]))
-    return Sources(prepared_sample().folder, folder)
+def test_every_published_run_is_found_by_its_path() -> None:
+    runs = plan(["all"], GPU)
+    contents = {run.path: read_run(run, RESULTS) for run in runs}
+    assert len(runs) == 234
+    assert {state for state, _ in contents.values()} <= SETTLED
+    assert [differences(run.config, read_run(run, RESULTS)[1] or {}) for run in runs] == [[]] * len(runs)
 
 
 @pytest.mark.parametrize("budget", Budget)
-def test_every_cell_has_a_place_and_a_name_of_its_own(budget: Budget) -> None:
+def test_every_cell_has_a_place_of_its_own_and_every_path_one_configuration(budget: Budget) -> None:
     assert set(EXPERIMENTS) == NAMES
+    configs = {}
     for name, experiment in EXPERIMENTS.items():
-        found = experiment.cells(Plan(budget))
-        assert len({(cell.row, cell.column) for cell in found}) == len(found) > 0, name
-        assert len({cell.variant for cell in found}) == len(found), name
+        cells = experiment.cells(Setup(budget))
+        assert len({(cell.row, cell.column) for cell in cells}) == len(cells) > 0, name
+        assert len({cell.path for cell in cells}) == len(cells), name
         assert experiment.name == name
-        assert all(cell.seeds >= 1 and cell.config.training.seed == 1 for cell in found)
-    names = Counter((name, cell.variant, seed) for seed, name, cell in planned(["all"], Plan(budget)))
-    assert set(names.values()) == {1}, "no two runs are written to one file"
+        for cell in cells:
+            assert cell.seeds >= 1
+            assert cell.config == configs.setdefault(cell.path, cell.config), cell.path
 
 
-def test_a_run_of_several_experiments_is_one_run(sources: Sources) -> None:
-    curves, errors = (runs_of([name], Plan(Budget.GPU), sources) for name in ("spider-curves", "spider-errors"))
-    depth = {run.key: run for run in runs_of(["spider-depth"], Plan(Budget.GPU), sources)}
-    for run in (*curves, *errors):
-        assert (run.name, run.config) == (depth[run.key].name, depth[run.key].config)
-        assert run.name.startswith("spider-depth-")
-    everything = runs_of(["all"], Plan(Budget.GPU), sources)
-    assert len({run.key for run in everything}) == len({run.name for run in everything}) == len(everything)
-    assert {run.key for run in curves} <= {run.key for run in everything}
-    (alone,) = [run for run in runs_of(["mu-choice"], Plan(Budget.GPU), sources, seeds=1) if run.key in depth]
-    assert alone.config.training.evaluate_every == 2, "as for the curves, though this experiment draws none"
+@pytest.mark.parametrize("budget", [Budget.GPU, Budget.PAPER])
+def test_nothing_is_trained_under_two_paths(budget: Budget) -> None:
+    """A smoke run has so few layers that some depths come to the same."""
+    for one, other in combinations(plan(["all"], Setup(budget), seeds=1), 2):
+        if type(one.config) is type(other.config) and one.config.model == other.config.model:
+            assert differences(one.config, {"config": to_json(other.config)}), (one.path, other.path)
 
 
-def test_first_seeds_come_first(sources: Sources) -> None:
-    runs = runs_of(["spider-main", "reclor-main"], Plan(Budget.GPU), sources)
-    seeds = [run.seed for run in runs]
-    assert seeds == sorted(seeds)
-    assert {run.config.training.seed == run.seed for run in runs} == {True}
-    assert {run.experiment for run in runs[:9]} == {"spider-depth", "spider-main", "reclor-main"}
-    assert Counter(run.seed for run in runs_of(["spider-main"], Plan(Budget.GPU), sources, seeds=2)) == {1: 6, 2: 6}
+def test_a_run_of_several_experiments_is_there_once() -> None:
+    depth = {run.name: run for run in plan(["spider-depth"], GPU)}
+    for name in ("spider-curves", "spider-errors"):
+        assert all(run == depth[run.name] for run in plan([name], GPU))
+    both = plan(["spider-errors", "spider-depth"], GPU)
+    assert len({run.name for run in both}) == len(both) == len(depth)
+    more = Counter(run.path for run in plan(["init-peers", "spider-depth"], GPU))
+    assert more["spider-depth/dt-fixup-n24"] == 3, "the larger number of seeds"
 
 
-def test_budgets_and_encoders_have_files_of_their_own(sources: Sources) -> None:
-    names = {
-        run.name
-        for budget in Budget
-        for encoder in (None, "folder/other")
-        for run in runs_of(["spider-depth"], Plan(budget), replace(sources, encoder=encoder), seeds=1)
-    }
-    assert len(names) == 2 * (10 + 12 + 12), "in the smoke budget N = 2 and 4 come to the same"
-    (run, *_) = runs_of(["spider-depth"], Plan(Budget.GPU), replace(sources, encoder="a/minilm-fp16"), seeds=1)
-    assert run.name == "spider-depth-standard-n2-seed1"
-    assert run.config.encoder == "a/minilm-fp16"
+def test_first_seeds_come_first() -> None:
+    runs = plan(["spider-main", "reclor-main"], GPU, command="made by a test")
+    assert [run.seed for run in runs] == sorted(run.seed for run in runs)
+    assert all(run.config.training.seed == run.seed and run.command == "made by a test" for run in runs)
+    assert {run.experiment for run in runs[:9]} == {"spider-depth", "spider-main", "sql", "reclor-main"}
+    assert Counter(run.seed for run in plan(["spider-main"], GPU, seeds=2)) == {1: 6, 2: 6}
 
 
-def test_runs_can_be_sent_to_other_processes(sources: Sources) -> None:
-    runs = runs_of(["reclor-main", "spider-main"], Plan(Budget.SMOKE), sources)
-    again = pickle.loads(pickle.dumps(runs))
-    assert [run.key for run in again] == [run.key for run in runs]
-    assert again[-1].train == runs[-1].train
+def test_budgets_and_encoders_have_paths_of_their_own() -> None:
+    setups = [Setup(budget, encoder) for budget in Budget for encoder in (None, "folder/other")]
+    names = [run.name for setup in setups for run in plan(["spider-depth"], setup, seeds=1)]
+    assert len(set(names)) == len(names) == 6 * 12
+    (run, *_) = plan(["spider-depth"], Setup(Budget.GPU, "a/minilm-fp16"), seeds=1)
+    assert (run.name, run.config.encoder) == ("spider-depth-standard-n2-seed1", "a/minilm-fp16")
 
 
-def test_what_is_not_there_is_an_error(sources: Sources) -> None:
+def test_unknown_names_are_an_error() -> None:
     with pytest.raises(ConfigError, match=r"no experiment 'spider'.*spider-depth, spider-main.*or all"):
-        runs_of(["spider-main", "spider"], Plan(Budget.GPU), sources)
-    with pytest.raises(ConfigError, match="need Spider"):
-        runs_of(["spider-main"], Plan(Budget.GPU), replace(sources, spider=None))
-    with pytest.raises(ConfigError, match="need ReClor"):
-        runs_of(["init-peers"], Plan(Budget.GPU), replace(sources, reclor=None))
-    assert needs(["reclor-main"], Budget.GPU) == (False, True)
-    assert needs(["spider-main"], Budget.GPU) == (True, False)
-    assert needs(["init-peers"], Budget.GPU) == (True, True)
+        plan(["spider-main", "spider"], GPU)
 
 
 @pytest.mark.parametrize(
-    ("name", "kind"),
-    [
-        ("sql/batch16-seed1", SqlSpConfig),
-        ("reclor-main/dt-fixup-n4-seed5", ReadingRunConfig),
-        ("reclor-depth/dt-fixup-n8-seed2", ReadingRunConfig),
-    ],
+    ("name", "expected"),
+    [("reclor-main", (False, True)), ("spider-main", (True, False)), ("init-peers", (True, True))],
 )
-def test_the_cost_is_what_was_measured(name: str, kind: type[SqlSpConfig | ReadingRunConfig]) -> None:
-    """Within a fifth, for runs that had the GPU for themselves, at least most of the time."""
-    measured = read_json(RESULTS / f"{name}.json")
-    assert expected_seconds(from_json(kind, measured["config"])) == pytest.approx(measured["wall_seconds"], rel=0.2)
+def test_what_data_runs_need(name: str, expected: tuple[bool, bool]) -> None:
+    assert needs(plan([name], GPU)) == expected
 
 
-def test_the_cost_of_what_is_there_is_not_left(sources: Sources) -> None:
-    run, *others = runs_of(["spider-batch"], Plan(Budget.GPU), sources)
-    content = {"config": to_json(run.config), "seed": 1, "metrics": {"dev_exact": 1.0}, "wall_seconds": 1000.0}
-    before, after = (cost_of(["spider-batch"], Plan(Budget.GPU), found) for found in ([], [content]))
-    assert (before.runs, before.there, after.there) == (len(others) + 1, 0, 1)
-    expected = expected_seconds(run.config)
-    assert after.seconds == pytest.approx(before.seconds - expected + 1000)
-    assert after.seconds_left == pytest.approx(before.seconds - expected)
-    assert cost_of(["spider-batch"], Plan(Budget.GPU), [], seeds=7).runs == 7 * len(
-        EXPERIMENTS["spider-batch"].cells(Plan(Budget.GPU))
-    )
-    shared = cost_of(["spider-batch"], Plan(Budget.GPU), [{**content, "at_once": 4}])
-    assert shared.seconds == pytest.approx(after.seconds - 750)
+def test_sources_name_the_data_that_are_missing_and_go_to_other_processes() -> None:
+    spider, reclor = plan(["spider-hardness"], GPU)[0], plan(["reclor-main"], GPU)[0]
+    sources = Sources(prepared_sample().folder, small_reclor())
+    again = pickle.loads(pickle.dumps(sources))
+    for run, name in ((spider, "Spider"), (reclor, "ReClor")):
+        assert again.data_hash(run) == sources.data_hash(run)
+        with pytest.raises(ConfigError, match=f"need {name}"):
+            Sources().data_hash(run)
+    assert len({sources.data_hash(run) for run in (spider, reclor)}) == 2
 
 
-def test_the_list_counts_the_seeds_that_are_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    main(["reproduce", "list", "--seeds", "7", "--out", str(tmp_path)])
-    (row,) = [line for line in capsys.readouterr().out.splitlines() if "│ reclor-main" in line]
-    assert row.split("│")[3].strip() == "21", "three cells"
+def outcome(run: Run, place: int) -> Outcome:
+    """In every grid the first is the best, and the others are worse by a tenth of a point."""
+    value = 60.0 - place / 10
+    metrics = {"held_out_exact": value, "held_out_exact_greedy": value, "held_out_accuracy": value}
+    content: Content = {"state": "finished", "metrics": {**metrics, "chance": 25.0, "evaluated_examples": 463}}
+    return Outcome(run, State.FINISHED, content)
 
 
-def test_small_runs_take_one_thread_and_leave_the_others_theirs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    threads: list[int] = []
-    monkeypatch.setattr(sweep_module, "run_sweep", lambda *_, **__: threads.append(torch.get_num_threads()) or [])
-    before = torch.get_num_threads()
-    torch.set_num_threads(2)
-    main(["reproduce", "reclor-main", "--budget", "smoke", "--out", str(tmp_path)])
-    assert (threads, torch.get_num_threads()) == ([1], 2)
-    torch.set_num_threads(before)
+def test_tuning_writes_what_won(tmp_path: Path) -> None:
+    runs = plan(["tune"], GPU)
+    outcomes = [outcome(run, place) for place, run in enumerate(runs)]
+    text = write_tuned(["tune"], GPU, outcomes, tmp_path)
+    settings = read_settings(tmp_path / "settings.yaml")
+    won = settings_at(settings.reclor, "dt-fixup", 4)
+    assert won != settings_at(GPU.settings.reclor, "dt-fixup", 4)
+    assert f"ReClor, DT-Fixup, N = 4: {won}\n" in text
+    assert "Spider, standard, N = 16: rate" in text
+    assert text.endswith(f"Train the other experiments with these by --settings {tmp_path / 'settings.yaml'}")
+    (run,) = [run for run in plan(["reclor-main"], replace(GPU, settings=settings), seeds=1) if "dt-fixup" in run.path]
+    assert run.config.model.input_dropout == won.dropout == 0.1
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ([], "say which experiments to train; dtfixup reproduce list shows them"),
-        (["spider-main"], "spider-main: give --data"),
-        (["reclor-main", "--data", "x"], "reclor-main: give --reclor"),
-        (["nothing"], "no experiment 'nothing'"),
-        (["spider-main", "--budget", "large"], "choose one of smoke, gpu, paper"),
-        (["spider-main", "--seeds", "0"], "1 or more"),
-    ],
-)
-def test_bad_options_say_what_to_do(options: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main(["reproduce", *options])
-    assert message in " ".join(capsys.readouterr().err.split())
+def test_tuning_that_is_not_whole_is_named(tmp_path: Path) -> None:
+    outcomes = [outcome(run, place) for place, run in enumerate(plan(["reclor-tune"], GPU))]
+    outcomes = [each for each in outcomes if "admin-n24-lr3e-4" not in each.run.path]
+    text = write_tuned(["reclor-tune"], GPU, outcomes, tmp_path)
+    assert "Runs are missing, so these keep the settings from before: Admin (ReClor)." in text
+    assert read_settings(tmp_path / "settings.yaml").spider == GPU.settings.spider
+    assert write_tuned(["tune"], GPU, [], tmp_path).startswith("No tuning is whole, so nothing has won.")
 
 
-def test_errors_are_not_classified_without_the_databases(
-    sources: Sources, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    options = ["--budget", "smoke", "--out", str(tmp_path), "--budget-seconds", "0", "--data", str(sources.spider)]
-    main(["reproduce", "spider-errors", *options])
-    assert "give --data with Spider's databases" in " ".join(capsys.readouterr().out.split())
-    with pytest.raises(SystemExit):
-        main(["reproduce", "spider-errors", *options, "--engine", "ray"])
-    assert "for the local engine" in " ".join(capsys.readouterr().err.split())
-
-
-def test_a_run_that_failed_fails_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    shutil.copytree(small_encoder(), tmp_path / "broken")
-    (tmp_path / "broken" / "model.safetensors").write_bytes(b"half")
-    options = ["--budget", "smoke", "--encoder", str(tmp_path / "broken"), "--out", str(tmp_path / "out")]
-    with pytest.raises(SystemExit) as ended:
-        main(["reproduce", "reclor-main", *options])
-    assert ended.value.code == 1
-    assert "3 failed" in capsys.readouterr().out
-
-
-def test_another_encoder_of_the_same_name_is_refused(
-    sources: Sources, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    out, words = tmp_path / "out", ["reproduce", "reclor-main", "--budget", "smoke", "--budget-seconds", "0"]
-    out.mkdir()
-    known = {"name": "reclor-main-x", "seed": 1, "encoder": ENCODER, "encoder_sha256": encoder_sha256(small_encoder())}
-    (out / "x.json").write_text(json.dumps(known))
-    main([*words, "--out", str(out), "--encoder", str(small_encoder())])
-    (out / "x.json").write_text(json.dumps({**known, "encoder_sha256": "other"}))
-    with pytest.raises(SystemExit):
-        main([*words, "--out", str(out), "--encoder", str(small_encoder())])
-    assert f"another encoder that is called {ENCODER} too (reclor-main-x-seed1.json)" in " ".join(
-        capsys.readouterr().err.split()
-    )
-
-
-def test_small_data_are_the_first_of_the_large(sources: Sources) -> None:
-    assert sources.reclor is not None
-    small, large = open_dataset(small_spider(sample_folder())), open_dataset(sample_folder())
-    train = small.split("train")
-    assert len(train) == 24
-    assert len({example.database for example in train}) == 3
-    assert set(train) <= set(large.split("train"))
-    assert small.database_file(train[0].database).is_file()
-    assert len(small.split("dev")) == 8
-    reading = read_data(small_reclor(sources.reclor))
-    assert reading.train == read_data(sources.reclor).train[:16]
-    for example in (*(made := read_data(small_reclor())).train, *made.val):
-        thing = example.question.removeprefix("Who has the ").removesuffix("?")
-        assert example.label is not None
-        assert f"{example.answers[example.label]} has the {thing}." in example.context
-
-
-def test_every_experiment_runs_on_a_cpu_and_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """All names together take less than four minutes of one core, and a second call trains nothing."""
-    out, started = tmp_path / "out", time.process_time()
-    command = ["reproduce", "all", "--budget", "smoke", "--out", str(out)]
-    main([*command, "--budget-seconds", "0"])
-    count = len(planned(["all"], Plan(Budget.SMOKE)))
-    assert f"{count} runs are left" in capsys.readouterr().out
-    main(command)
-    assert time.process_time() - started < 4 * 60
-    assert f"{count} finished" in capsys.readouterr().out
-    files = {file: file.stat().st_mtime_ns for file in out.glob("*.json")}
-    settled = Settled(read_results(out))
-    for name, experiment in EXPERIMENTS.items():
-        for cell in experiment.cells(Plan(Budget.SMOKE)):
-            config = replace(cell.config, encoder="random-bert")
-            content = settled.find(config, 1, metric=metric_of(config))
-            assert content is not None, f"{name} {cell.variant}"
-            assert str(tmp_path) not in json.dumps(content), "no folder of this machine"
-            assert content["config"]["model"]["layers"] in (0, layers_at(Budget.SMOKE, 24), 1, 2, 4, 8)
-    errors = sorted(out.glob("spider-errors*/*.json"))
-    assert [read_errors(file).run["seed"] for file in errors] == [1, 1, 1]
-    assert len(files) == count + 3
-    for name in EXPERIMENTS:
-        main([*command[:1], name, *command[2:]])
-    assert {file: file.stat().st_mtime_ns for file in out.glob("*.json")} == files
-    main(["reproduce", "list", *command[2:]])
-    last = capsys.readouterr().out.splitlines()
-    (row,) = [line for line in last if "│ all" in line]
-    assert row.split("│")[3:5] == [f" {count:4} ", f" {count:5} "]
-    assert row.split("│")[6].strip() == "0"
+@pytest.mark.parametrize(("names", "budget"), [(["reclor-main"], Budget.GPU), (["tune"], Budget.PAPER)])
+def test_where_nothing_is_chosen_nothing_is_written(names: list[str], budget: Budget, tmp_path: Path) -> None:
+    assert write_tuned(names, Setup(budget), [], tmp_path) == ""
+    assert list(tmp_path.iterdir()) == []

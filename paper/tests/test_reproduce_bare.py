@@ -38,11 +38,11 @@ def test_experiments_need_none_of_the_other_libraries(name: str, option: str, me
     (tmp_path / "site" / "sitecustomize.py").write_text(REFUSING, encoding="utf-8")
     script, out = ROOT / "examples" / "reproduce_bare.py", tmp_path / "out"
     command = [sys.executable, str(script), name, option, str(data), "--encoder", str(encoder), "--out", str(out)]
-    paths = os.pathsep.join([str(tmp_path / "site"), str(ROOT / "src")])
+    paths = os.pathsep.join(map(str, (tmp_path / "site", ROOT / "src", ROOT / "paper")))
     environment = os.environ | {"PYTHONPATH": paths, "OMP_NUM_THREADS": "1"}
     done = subprocess.run([*command, "--budget", "smoke"], env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    files = [read_json(file) for file in out.glob("*.json")]
+    files = [read_json(file) for file in out.glob("*/*.json")]
     assert len(files) == (1 if option == "--spider" else 3)
     for content in files:
         assert content["state"] == "finished", content.get("reason")

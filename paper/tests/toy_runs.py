@@ -1,152 +1,74 @@
-"""Runs that other processes can train: they note what they do, and meet, wait, stop or die as they are told.
+"""Runs that take no time, and a trainer that notes them; `sweep` returns what a sweep prints, too."""
 
-As a program: `python toy_runs.py OUT KIND [KIND ...]` trains one run of each kind, two at once.
-"""
-
-import os
-import signal
-import sys
-import time
-from dataclasses import dataclass
+import io
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dtfixup_paper.runs.sweep import Run, run_sweep
+from dtfixup_paper.runs.run import Run, Trainer
+from dtfixup_paper.runs.sweep import Outcome, run_sweep
+from rich.console import Console
 
-from dtfixup.errors import DivergedError
-from dtfixup.training.signals import StopSignals
-
-DEADLINE = 180.0
+Train = Callable[[Path, bool], Any]
 
 
 @dataclass(frozen=True)
 class Toy:
     """A configuration."""
 
-    kind: str
     layers: int = 2
-    seed: int = 1
+    encoder: str = "tiny"
 
 
-class Data:
-    """Notes when another process opens it."""
-
-    def __init__(self, notes: Path) -> None:
-        self.notes = notes
-
-    def __reduce__(self) -> Any:
-        return opened, (self.notes,)
+def toy_run(layers: int = 2, seed: int = 1, *, experiment: str = "toy", cost: float = 1.0, config: Any = None) -> Run:
+    path = f"{experiment}/n{layers}"
+    return Run(path, seed, config or Toy(layers), "accuracy", cost, command="made by a test")
 
 
-def opened(notes: Path) -> Data:
-    with (notes / "opened.txt").open("a") as file:
-        file.write(f"{os.getpid()}\n")
-    return Data(notes)
+def result(value: float, seconds: float = 1.0) -> dict[str, Any]:
+    return {"wall_seconds": seconds, "metrics": {"accuracy": value}}
 
 
-@dataclass(frozen=True)
-class Train:
-    kind: str
-    layers: int
-    notes: Path
-    data: Data | None = None
+@dataclass
+class Toys:
+    """Trains by noting that it was asked to; `how` replaces the training of a variant."""
 
-    def __call__(self, folder: Path, resume: bool) -> dict[str, Any] | None:
-        self.note("resumed" if resume else "began")
-        if not getattr(self, f"be_{self.kind}")(folder, resume):
-            self.note("stopped")
-            return None
-        self.note("ended")
-        return {"metrics": {"accuracy": 10.0 * self.layers}, "wall_seconds": 1.0, "pid": os.getpid()}
+    how: Mapping[str, Train] = field(default_factory=dict)
+    data: str = "data"
+    weights: str = "weights"
+    names: list[str] = field(default_factory=list)
 
-    def note(self, what: str) -> None:
-        with (self.notes / "notes.txt").open("a") as file:
-            file.write(f"{self.layers} {what} {os.getpid()}\n")
+    def data_hash(self, run: Run) -> str:
+        return self.data
 
-    def say_ready(self) -> None:
-        """Says that a signal may come."""
-        (self.notes / f"ready-{self.layers}").touch()
+    def encoder_sha256(self, run: Run) -> str:
+        return self.weights
 
-    def be_plain(self, folder: Path, resume: bool) -> bool:
-        return True
+    def train(self, run: Run, folder: Path, resume: bool) -> Any:
+        self.names.append(run.name)
+        how = self.how.get(run.variant)
+        return result(10.0 * run.config.layers) if how is None else how(folder, resume)
 
-    def be_slow(self, folder: Path, resume: bool) -> bool:
-        time.sleep(1.0)
-        return True
 
-    def be_mps(self, folder: Path, resume: bool) -> bool:
-        assert "quit" not in (self.notes / "said.txt").read_text()
-        (self.notes / "pipe.txt").write_text(os.environ["CUDA_MPS_PIPE_DIRECTORY"])
-        return True
+def sweep(
+    runs: list[Run], trainer: Trainer, out: Path, run: Callable[..., list[Outcome]] = run_sweep, **how: Any
+) -> tuple[list[Outcome], str]:
+    """What becomes of runs, and what is printed."""
+    console = Console(file=io.StringIO(), width=150)
+    outcomes = run(runs, trainer, out, console=console, **how)
+    assert isinstance(console.file, io.StringIO)
+    return outcomes, console.file.getvalue()
 
-    def be_friendly(self, folder: Path, resume: bool) -> bool:
-        """Ends when another like it has begun."""
-        (self.notes / f"here-{self.layers}").touch()
-        wait_for(lambda: len(list(self.notes.glob("here-*"))) > 1)
-        return True
 
-    def be_diverging(self, folder: Path, resume: bool) -> bool:
-        raise DivergedError("the loss is not finite")
+def failing(error: Exception) -> Train:
+    def train(folder: Path, resume: bool) -> None:
+        raise error
 
-    def be_killed(self, folder: Path, resume: bool) -> bool:
-        """Dies once, with a checkpoint, and goes on from it."""
-        if not resume:
-            save(folder)
-            os.kill(os.getpid(), signal.SIGKILL)
-        return True
-
-    def be_crashing(self, folder: Path, resume: bool) -> bool:
-        os.kill(os.getpid(), signal.SIGSEGV)
-        return True
-
-    def be_quitting(self, folder: Path, resume: bool) -> bool:
-        print("said before it quit", file=sys.stderr)
-        sys.exit(3)
-
-    def be_stoppable(self, folder: Path, resume: bool) -> bool:
-        """Trains for ever the first time, as a run does that is asked to stop, and saves."""
-        if resume:
-            return True
-        with StopSignals() as signals:
-            self.say_ready()
-            wait_for(lambda: signals.received is not None)
-            save(folder)
-        return False
-
-    def be_loading(self, folder: Path, resume: bool) -> bool:
-        """Is not yet where a stop is waited for, until the test lets it go on."""
-        self.say_ready()
-        wait_for((self.notes / "heard").exists)
-        return True
-
-    def be_deaf(self, folder: Path, resume: bool) -> bool:
-        """Hears of no stop, until the test lets it go on."""
-        with StopSignals():
-            return self.be_loading(folder, resume)
+    return train
 
 
 def save(folder: Path) -> None:
+    """Leave a checkpoint."""
     (folder / "checkpoints").mkdir(exist_ok=True)
     (folder / "checkpoints" / "step-00000007.safetensors").touch()
-
-
-def wait_for(condition: Any) -> None:
-    """Until it holds; an error if it takes too long."""
-    ends = time.monotonic() + DEADLINE
-    while not condition():
-        assert time.monotonic() < ends, "it did not come to be"
-        time.sleep(0.02)
-
-
-def wait_until_ready(notes: Path, runs: int) -> None:
-    wait_for(lambda: len(list(notes.glob("ready-*"))) == runs)
-
-
-def toy_run(kind: str, notes: Path, layers: int = 2, seed: int = 1, experiment: str = "toy", cost: float = 1.0) -> Run:
-    train = Train(kind, layers, notes)
-    return Run(experiment, f"{kind}-n{layers}", seed, Toy(kind, layers, seed), "data", train, "accuracy", cost)
-
-
-if __name__ == "__main__":
-    out = Path(sys.argv[1])
-    run_sweep([toy_run(kind, out, layers) for layers, kind in enumerate(sys.argv[2:], 1)], out, at_once=2)

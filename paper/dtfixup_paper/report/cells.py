@@ -12,7 +12,7 @@ from statistics import fmean, stdev
 
 from dtfixup.sql.model.config import SqlSpConfig
 from dtfixup_paper.report.markdown import Entry, table
-from dtfixup_paper.runs.run_identity import State, known_by
+from dtfixup_paper.runs.run import State
 from dtfixup_paper.tables.cells import Cell, RunConfig, metric_of
 from dtfixup_paper.tables.chance import is_at_chance
 from dtfixup_paper.tables.result_files import ResultFile, Results
@@ -38,8 +38,8 @@ class CellResult:
     """One for each seed."""
     stopped: int = 0
     """Runs that an error ended: they count as missing."""
-    rivals: tuple[int, ...] = ()
-    """Seeds whose files contradict each other."""
+    unfit: tuple[int, ...] = ()
+    """Seeds that were trained with another configuration than the cell's."""
 
     @property
     def values(self) -> tuple[float, ...]:
@@ -79,7 +79,7 @@ class CellResult:
     @property
     def there(self) -> int:
         """How many of the planned runs there are; other seeds do not replace them."""
-        return sum(int(file.content.get("seed", 0)) <= self.cell.seeds for file in self.files)
+        return sum(file.seed <= self.cell.seeds for file in self.files)
 
     @property
     def note(self) -> str:
@@ -101,7 +101,7 @@ class CellResult:
         counts = [(self.diverged, "diverged"), (self.at_chance, "at chance"), (self.collapsed, "collapsed")]
         parts = [f"{count} of {len(self.files)} {how}" for count, how in counts if count]
         parts += [f"{self.stopped} stopped by an error"] if self.stopped else []
-        return ", ".join(parts + [f"several files for seed {seed}, the first by name is shown" for seed in self.rivals])
+        return ", ".join(parts + [f"seed {seed} was trained with another configuration" for seed in self.unfit])
 
     def entry(self) -> Entry:
         """The cell as a table shows it."""
@@ -133,9 +133,7 @@ def results_of(cells: Iterable[Cell], results: Results) -> list[CellResult]:
     pairs = []
     for cell in cells:
         files = tuple(results.of(cell))
-        there = {file.content.get("seed") for file in files}
-        stopped = {file.content.get("seed") for file in results.failed(cell)} - there
-        pairs.append(CellResult(cell, files, len(stopped), tuple(results.rivals(cell))))
+        pairs.append(CellResult(cell, files, len(results.failed(cell)), tuple(results.unfit(cell))))
     return pairs
 
 
@@ -180,7 +178,7 @@ def progress(cells: Iterable[CellResult]) -> tuple[int, int]:
     """How many runs there are, and how many are planned; a run of several cells counts once."""
     largest: dict[str, CellResult] = {}
     for result in cells:
-        key = known_by(result.cell.config)
+        key = result.cell.path
         if key not in largest or largest[key].cell.seeds < result.cell.seeds:
             largest[key] = result
     return sum(result.there for result in largest.values()), sum(result.cell.seeds for result in largest.values())

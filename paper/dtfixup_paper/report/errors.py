@@ -17,7 +17,7 @@ from dtfixup.training.config import from_json
 from dtfixup_paper.report.cells import CellResults, caption_of, counted
 from dtfixup_paper.report.figures import COLOURS, shares_figure
 from dtfixup_paper.report.markdown import Block, Entry, Picture, Section, code, command, escape, files_block, table
-from dtfixup_paper.runs.run_identity import known_by
+from dtfixup_paper.runs.run import differences
 from dtfixup_paper.tables.cells import TITLES, Budget
 from dtfixup_paper.tables.paper_numbers import SCHEDULE, TABLE_7, TABLE_7_MODELS, WRONG_BY_ALL, WRONG_BY_ANY
 from dtfixup_paper.tables.result_files import ResultFile, Results, shortly
@@ -86,11 +86,11 @@ def analysed(results: Results) -> list[Analysed]:
 
 def table_7(files: Sequence[Analysed], models: CellResults) -> dict[str, Analysed]:
     """A run for each column of table 7, of the configurations of three cells; if possible with a seed that all have."""
-    columns = dict(zip((known_by(model.cell.config) for model in models), TABLE_7_MODELS, strict=True))
     groups: dict[int, dict[str, Analysed]] = {}
     for analysis in sorted(files, key=lambda analysis: analysis.seed):
-        if (column := columns.get(known_by(analysis.config))) is not None:
-            groups.setdefault(analysis.seed, {}).setdefault(column, analysis)
+        for column, model in zip(TABLE_7_MODELS, models, strict=True):
+            if not differences(model.cell.config_of(analysis.config.training.seed), analysis.errors.run):
+                groups.setdefault(analysis.seed, {}).setdefault(column, analysis)
     best = max(groups.values(), key=len, default={})
     for group in groups.values():
         best = {**group, **best}

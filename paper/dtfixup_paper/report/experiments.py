@@ -29,11 +29,11 @@ from dtfixup_paper.report.curves import Band, Curve, band_of, curve_of, panels_f
 from dtfixup_paper.report.markdown import Block, Entry, Picture, Section, command, escape, files_block, table
 from dtfixup_paper.report.measured import EXACT, EXECUTION, level_entries, minutes_of, tune_table
 from dtfixup_paper.reproduce import EXPERIMENTS
-from dtfixup_paper.runs.run_identity import State
+from dtfixup_paper.runs.run import State
 from dtfixup_paper.tables.cells import Budget, Experiment
 from dtfixup_paper.tables.paper_numbers import BESIDE, LEVELS, SCHEDULE, TABLE_1, TABLE_3_OURS
 from dtfixup_paper.tables.settings import NO_LAYERS
-from dtfixup_paper.tables.spider_curves import LEVEL, epochs_to
+from dtfixup_paper.tables.spider_tables import LEVEL, epochs_to
 
 _DOTS = " Dots alone: a run failed and another did not."
 

@@ -26,10 +26,10 @@ from dtfixup_paper.report.cells import (
 )
 from dtfixup_paper.report.curves import flatten
 from dtfixup_paper.report.markdown import Entry, Section, command, table
-from dtfixup_paper.runs.run_identity import State, read_config
+from dtfixup_paper.runs.run import State
 from dtfixup_paper.tables.cells import TITLES, Cell, RunConfig, metric_of
 from dtfixup_paper.tables.paper_numbers import LEVELS
-from dtfixup_paper.tables.result_files import ResultFile, Results, shortly
+from dtfixup_paper.tables.result_files import ResultFile, Results, read_config, shortly
 
 _OURS = "ours"
 _PARSER_RUNS = {"DT-Fixup, N = 24": "sql/minilm", "standard, N = 24, a rate that was not tuned": "sql/standard"}

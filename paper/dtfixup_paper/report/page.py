@@ -6,7 +6,7 @@ from the files or printed in the paper.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -16,7 +16,7 @@ import matplotlib as mpl
 from dtfixup.files import write_atomically
 from dtfixup.provenance import commit
 from dtfixup.sql.database.dataset import Dataset
-from dtfixup_paper.report.cells import CellResult, progress, results_of
+from dtfixup_paper.report.cells import progress, results_of
 from dtfixup_paper.report.errors import EXAMPLES, analysed, error_blocks, examples_page
 from dtfixup_paper.report.experiments import experiment_section
 from dtfixup_paper.report.figures import STYLE, write_svg
@@ -24,11 +24,10 @@ from dtfixup_paper.report.html import html_of
 from dtfixup_paper.report.markdown import FIGURES, Picture, Section, escape
 from dtfixup_paper.report.measured import cost_section, parser_section, speed_section, stability_section, tried_section
 from dtfixup_paper.reproduce import EXPERIMENTS
-from dtfixup_paper.tables.cells import Budget, Cell, Experiment
-from dtfixup_paper.tables.result_files import Results, read_results
-from dtfixup_paper.tables.spider import is_usual
-from dtfixup_paper.tables.spider_depth import ERRORS
-from dtfixup_paper.tables.tuning import plan_of, told
+from dtfixup_paper.tables.cells import Budget, Experiment, Setup
+from dtfixup_paper.tables.result_files import read_results
+from dtfixup_paper.tables.settings import Settings, published_settings
+from dtfixup_paper.tables.spider_tables import ERRORS
 
 _TITLE = "DT-Fixup: the paper's tables and figures, reproduced"
 _ORDER = (
@@ -69,6 +68,7 @@ def build_report(
     agreement: str | Path | None = None,
     budget: Budget = Budget.GPU,
     encoder: str | None = None,
+    settings: Settings | None = None,
     experiments: Mapping[str, Experiment] = EXPERIMENTS,
 ) -> tuple[Path, Path]:
     """Write the page and the Markdown file, and return their paths.
@@ -81,13 +81,14 @@ def build_report(
         agreement: Markdown file that says where our results agree with the paper; left out by default.
         budget: whose runs are shown.
         encoder: of the runs, if it is not the budget's own.
+        settings: that the runs were trained with; those of the published tables by default.
         experiments: those of `reproduce.py` by default.
     """
     out, files = Path(out), read_results(results)
-    encoder = None if is_usual(encoder, budget) else encoder
-    plan = plan_of(budget, [file.content for file in files.files], encoder)
+    encoder = None if Setup(budget, encoder).has_usual_encoder else encoder
+    setup = Setup(budget, encoder, settings or published_settings())
     shown = {ERRORS.name: ERRORS, **experiments}
-    cells = {name: _results(shown[name].cells(plan), files, encoder) for name in sorted(shown, key=_position)}
+    cells = {name: results_of(shown[name].cells(setup), files) for name in sorted(shown, key=_position)}
     own = {name: cells[name] for name in cells if name in experiments}
     errors, models = analysed(files), cells[ERRORS.name]
     sections = [] if agreement is None else [_agreement(Path(agreement))]
@@ -106,7 +107,7 @@ def build_report(
     there, planned = progress(result for results_of_cells in own.values() for result in results_of_cells)
     parts = [
         f"# {escape(_TITLE)}",
-        " ".join(filter(None, (_LEAD, _lead(budget, encoder), told(plan, encoder)))),
+        " ".join(filter(None, (_LEAD, _lead(budget, encoder), setup.settings_note))),
         f"{there} of {planned} runs are there.",
         "\n".join(section.link for section in sections),
         *map(str, sections),
@@ -115,13 +116,6 @@ def build_report(
     if dataset is not None:
         _write(out, EXAMPLES, "Errors", examples_page(errors, models, dataset, None if beams is None else Path(beams)))
     return _write(out, "index", _TITLE, "\n\n".join(parts) + "\n", markdown="report")
-
-
-def _results(cells: Iterable[Cell], files: Results, encoder: str | None) -> list[CellResult]:
-    """Cells with their results, of another encoder if one is given."""
-    if encoder is not None:
-        cells = [replace(cell, config=replace(cell.config, encoder=encoder)) for cell in cells]
-    return results_of(cells, files)
 
 
 def _position(name: str) -> int:

@@ -1,31 +1,21 @@
-"""Result files of a folder, found by what was trained and not by how a file is called.
+"""The result files of a folder.
 
-In: a folder of JSON files. Out: `Results`, which finds the runs of a cell, whatever their seed and whichever experiment
-or plain `train` command made them (`run_identity.py` says which runs are the same).
+In: a folder of JSON files. Out: `Results`, which has the runs of a cell by the cell's path.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Any, TypeVar
 
-from dtfixup.errors import DataError
+from dtfixup.errors import DataError, DtFixupError
 from dtfixup.files import read_json
-from dtfixup_paper.runs.run_identity import (
-    SETTLED,
-    Settled,
-    State,
-    device_seconds,
-    has_measured,
-    known_by,
-    read_config,
-    result_paths,
-    state_of,
-)
+from dtfixup.training.config import from_json
+from dtfixup_paper.runs.run import SETTLED, Content, State, device_seconds, differences, state_of
 from dtfixup_paper.tables.cells import Cell, RunConfig, metric_of
 
 Config = TypeVar("Config", bound=RunConfig)
+_UNSHOWN = frozenset({"reclor-again", "reclor-by-rate", "spider-by-rate"})  # runs with settings that lost, second tries
 
 
 @dataclass(frozen=True)
@@ -60,11 +50,13 @@ class ResultFile:
 
     @property
     def state(self) -> State:
-        try:
-            return state_of(self.content)
-        except ValueError:
-            states = ", ".join(State)
-            raise DataError(f"{self.path} has the state {self.content['state']!r}, and not one of {states}") from None
+        return state_of(self.content, self.path)
+
+    @property
+    def seed(self) -> int:
+        """As the file is named; 0 where the name has none."""
+        number = self.name.removesuffix(".json").rpartition("-seed")[2]
+        return int(number) if number.isdecimal() else 0
 
     def number(self, metric: str) -> float:
         """A metric that must be there."""
@@ -91,21 +83,17 @@ class Results:
         return [file for file in self.files if file.stem == stem]
 
     def of(self, cell: Cell) -> list[ResultFile]:
-        """The settled runs of a cell, one for each seed there is, by seed; seeds beyond the cell's own count too."""
-        found = [self._settled.find(cell.config, seed, metric=metric_of(cell.config)) for seed in self._seeds]
-        return [self._of_content[id(content)] for content in found if content is not None]
-
-    def rivals(self, cell: Cell) -> list[int]:
-        """Seeds of a cell that several files tell of, not all the same: `of` has the first by name."""
-        metric = metric_of(cell.config)
-        ends = {seed: self._settled.matching(cell.config, seed, metric=metric) for seed in self._seeds}
-        files = {seed: [self._of_content[id(each)] for each in found] for seed, found in ends.items()}
-        told = {seed: {(file.state, file.metrics.get(metric)) for file in found} for seed, found in files.items()}
-        return [seed for seed, values in told.items() if len(values) > 1]
+        """The settled runs of a cell, by seed; seeds beyond the cell's own count too."""
+        settled = [file for file in self.called(cell.path) if file.state in SETTLED]
+        return sorted(settled, key=lambda file: file.seed)
 
     def failed(self, cell: Cell) -> list[ResultFile]:
-        """The runs of a cell that an error ended, by name; the next sweep trains them again."""
-        return [file for file, known in self._failed if known == known_by(cell.config)]
+        """The runs of a cell that an error ended; the next sweep trains them again."""
+        return [file for file in self.called(cell.path) if file.state is State.FAILED]
+
+    def unfit(self, cell: Cell) -> list[int]:
+        """The seeds of a cell whose files were trained with another configuration."""
+        return [file.seed for file in self.of(cell) if differences(cell.config_of(file.seed), file.content)]
 
     def runs(self, kind: type[Config]) -> Iterator[tuple[ResultFile, Config]]:
         """All settled runs with a configuration of a kind, of whatever experiment, by name."""
@@ -113,39 +101,38 @@ class Results:
             config = read_config(kind, file.content)
             if config is None or file.state not in SETTLED:
                 continue
-            if file.state is State.DIVERGED or has_measured(file.content, metric_of(config)):
+            if file.state is State.DIVERGED or file.metrics.get(metric_of(config)) is not None:
                 yield file, config
 
-    @cached_property
-    def _settled(self) -> Settled:
-        return Settled(file.content for file in self.files)
 
-    @cached_property
-    def _failed(self) -> list[tuple[ResultFile, str]]:
-        failed = [file for file in self.files if file.content.get("state") == State.FAILED]
-        configs = ((file, read_config(kind, file.content)) for file in failed for kind in get_args(RunConfig))
-        return [(file, known_by(config)) for file, config in configs if config is not None]
-
-    @cached_property
-    def _of_content(self) -> dict[int, ResultFile]:
-        return {id(file.content): file for file in self.files}
-
-    @cached_property
-    def _seeds(self) -> list[int]:
-        seeds = (file.content.get("seed") for file in self.files)
-        return sorted({seed for seed in seeds if isinstance(seed, int)})
+def read_config(kind: type[Config], content: Content) -> Config | None:
+    """The configuration in a file; None if it is of another kind."""
+    try:
+        return from_json(kind, content["config"])
+    except (DtFixupError, KeyError):
+        return None
 
 
 def read_results(folder: str | Path) -> Results:
-    """All JSON objects of a folder, by name; names with a dot in front are files that are being written."""
+    """All result files of a folder, `<experiment>/<variant>-seed<k>.json`, by name.
+
+    Files of runs that no table shows are left out, and those with a dot in front: they are being written.
+    """
     folder = Path(folder)
     if not folder.is_dir():
         raise DataError(f"{folder} is no folder: give the folder of the result files, such as --results results")
-    contents = ((path, read_json(path)) for path in result_paths(folder))
-    files = [
-        ResultFile(path, each, path.relative_to(folder).as_posix()) for path, each in contents if isinstance(each, dict)
-    ]
-    return Results(folder, tuple(files))
+    paths = sorted(path for pattern in ("*.json", "*/*.json") for path in folder.glob(pattern))
+    contents = (
+        (path, read_json(path)) for path in paths if not path.name.startswith(".") and path.parent.name not in _UNSHOWN
+    )
+    return Results(
+        folder,
+        tuple(
+            ResultFile(path, content, path.relative_to(folder).as_posix())
+            for path, content in contents
+            if isinstance(content, dict)
+        ),
+    )
 
 
 def shortly(files: Sequence[ResultFile]) -> str:

@@ -1,15 +1,21 @@
-"""Which settings a strategy is trained with: what tuning may change, and what it chose.
+"""Which settings a strategy is trained with, and the YAML file that holds them.
 
-In: a strategy and a depth. Out: its settings. `SPIDER` and `RECLOR` are what tuning (`spider_tune.py`, `reclor.py`)
-chose with MiniLM, on training data that were held out; `tuning.py` finds what it chose in a folder of results, with
-whatever encoder.
+`settings.yaml` beside this module has the settings of the published tables: what tuning chose with MiniLM on held-out
+training data. `dtfixup reproduce tune` writes such a file, and `--settings` reads one.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Generic, TypeVar
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar
 
+import yaml
+
+from dtfixup.errors import ConfigError
+from dtfixup.files import write_atomically
 from dtfixup.fixup import NormPlacement, Warmup, strategy_named
+from dtfixup.training.config import from_json, to_json
 
 NO_LAYERS = "no new layers"
 """In place of a strategy: the linear layer on the encoder itself."""
@@ -18,12 +24,12 @@ _WARMUPS = {Warmup.NONE: 0.0, Warmup.SHORT: 0.02, Warmup.FULL: 0.1}
 
 @dataclass(frozen=True)
 class SpiderSettings:
-    """What is tuned; the defaults are those of the `minilm` preset."""
+    """What is tuned on Spider; the defaults are those of the `minilm` preset."""
 
     learning_rate: float = 5e-4
     """Of everything but the encoder."""
     encoder_rate: float = 1e-4
-    """Of the encoder, which the strategies have no part in: not lowered where new layers need a lower rate."""
+    """Of the encoder. New layers that need a lower rate do not lower it."""
     dropout: float = 0.3
     """On the stack's input and on the decoder's context."""
     label_smoothing: float = 0.2
@@ -39,7 +45,7 @@ class SpiderSettings:
 
 @dataclass(frozen=True)
 class ReclorSettings:
-    """What is tuned; the defaults are where tuning began."""
+    """What is tuned on ReClor; the defaults are where tuning began."""
 
     learning_rate: float = 3e-4
     """Of the new layers and the linear layer."""
@@ -48,7 +54,7 @@ class ReclorSettings:
     dropout: float = 0.4
     """On the stack's input."""
     warmup: float = 0.0
-    """Share of the updates in which the rate rises. Fine-tuning with layer norms has a tenth as a rule."""
+    """Share of the updates in which the rate rises; a tenth is usual with layer norms."""
 
     def __str__(self) -> str:
         rates = f"rate {self.learning_rate:g}, encoder {self.encoder_rate:g}"
@@ -56,57 +62,27 @@ class ReclorSettings:
 
 
 SettingsT = TypeVar("SettingsT", SpiderSettings, ReclorSettings)
+ByDepth = Mapping[str, Mapping[int, SettingsT]]
+"""For each strategy that was tuned: from which depth on to train with which settings."""
 
 
 @dataclass(frozen=True)
-class Choices(Generic[SettingsT]):
-    """The settings of every strategy, of one task."""
+class Settings:
+    """The settings of every strategy on both tasks."""
 
-    tables: Mapping[str, Mapping[int, SettingsT]]
-    """For each strategy that was tuned, from which depth on to train with which settings."""
-    here: tuple[str, ...] = ()
-    """Strategies whose settings won the tuning that is in the folder of the results."""
-    unlearnt: tuple[tuple[str, int], ...] = ()
-    """Strategies and depths whose tuning there is whole, and no run of it learnt anything."""
-
-    def of(self, strategy: str, layers: int) -> SettingsT:
-        """The settings of the largest depth in the table that is not larger than this one.
-
-        Strategies that were not tuned have the warm-up that they ask for, and all else of the tuned one that is like
-        them.
-        """
-        if known := self.tables.get(strategy):
-            return known[max((depth for depth in known if depth <= layers), default=min(known))]
-        return replace(self.of(tuned_like(strategy), layers), warmup=usual_warmup(strategy))
+    spider: ByDepth[SpiderSettings]
+    reclor: ByDepth[ReclorSettings]
 
 
-SPIDER = Choices(
-    {
-        "dt-fixup": {2: SpiderSettings(8e-4, encoder_rate=1.6e-4, dropout=0.4, label_smoothing=0.0)},
-        "standard": {2: SpiderSettings(3e-4, warmup=0.1), 16: SpiderSettings(1e-4, warmup=0.3)},
-        "pre-ln": {2: SpiderSettings(6e-4, dropout=0.5, warmup=0.1)},
-        "admin": {2: SpiderSettings(3e-4, warmup=0.1)},
-        "deepnorm": {2: SpiderSettings(3e-4, dropout=0.5, warmup=0.02)},
-    }
-)
-"""With MiniLM: the best exact match with the beam, and of equals the best without one."""
+def settings_at(tuned: ByDepth[SettingsT], strategy: str, layers: int) -> SettingsT:
+    """The settings of the largest depth that is not larger than this one.
 
-RECLOR = Choices(
-    {
-        NO_LAYERS: {0: ReclorSettings(warmup=0.1)},
-        "standard": {
-            4: ReclorSettings(6e-4, warmup=0.1),
-            8: ReclorSettings(3e-5, warmup=0.1),
-            16: ReclorSettings(3e-5, warmup=0.3),
-            24: ReclorSettings(1e-5, dropout=0.1, warmup=0.1),
-        },
-        "pre-ln": {4: ReclorSettings(1e-4)},
-        "admin": {4: ReclorSettings(1e-4, warmup=0.3)},
-        "deepnorm": {4: ReclorSettings(3e-5, warmup=0.02)},
-        "dt-fixup": {4: ReclorSettings(1e-4)},
-    }
-)
-"""With MiniLM: the best accuracy of the runs that left chance, and of equals the lowest rate."""
+    A strategy that was not tuned has the warm-up that it asks for, and all else of the tuned one that is like it.
+    """
+    if strategy in tuned:
+        by_depth = tuned[strategy]
+        return by_depth[max((depth for depth in by_depth if depth <= layers), default=min(by_depth))]
+    return replace(settings_at(tuned, tuned_like(strategy), layers), warmup=usual_warmup(strategy))
 
 
 def tuned_like(strategy: str) -> str:
@@ -119,5 +95,52 @@ def tuned_like(strategy: str) -> str:
 
 
 def usual_warmup(strategy: str) -> float:
-    """What a strategy's authors ask for, as a share of the updates."""
+    """The warm-up that a strategy's authors ask for, as a share of the updates."""
     return _WARMUPS[strategy_named(strategy).warmup]
+
+
+@cache
+def published_settings() -> Settings:
+    """The settings of the published tables."""
+    return read_settings(Path(__file__).with_name("settings.yaml"))
+
+
+def read_settings(path: Path) -> Settings:
+    """Read a settings file."""
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        return Settings(_read(SpiderSettings, content["spider"]), _read(ReclorSettings, content["reclor"]))
+    except OSError as error:
+        raise ConfigError(f"the settings cannot be read: {error}") from None
+    except (ConfigError, yaml.YAMLError, AttributeError, KeyError, TypeError, ValueError) as error:
+        raise ConfigError(
+            f"{path} is no settings file ({type(error).__name__}: {error}); `dtfixup reproduce tune` writes one"
+        ) from None
+
+
+def write_settings(path: Path, settings: Settings, head: str) -> Path:
+    """Write a settings file; `head` becomes a comment at its top."""
+    content = {
+        task: {
+            strategy: {depth: to_json(chosen) for depth, chosen in by_depth.items()}
+            for strategy, by_depth in tuned.items()
+        }
+        for task, tuned in (("spider", settings.spider), ("reclor", settings.reclor))
+    }
+    text = "".join(f"# {line}\n" for line in head.splitlines()) + yaml.safe_dump(content, sort_keys=False)
+    return write_atomically(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+
+
+def _read(kind: type[SettingsT], content: Mapping[str, Mapping[int, Mapping[str, Any]]]) -> ByDepth[SettingsT]:
+    tuned = {
+        strategy: {
+            int(depth): from_json(
+                kind, {name: float(value) for name, value in fields.items()}
+            )  # YAML reads 8e-4 as text
+            for depth, fields in by_depth.items()
+        }
+        for strategy, by_depth in content.items()
+    }
+    if missing := [strategy for strategy in ("dt-fixup", "standard") if not tuned.get(strategy)]:
+        raise ConfigError(f"it has no settings of {missing[0]}, which strategies that were not tuned share")
+    return tuned

@@ -1,4 +1,4 @@
-"""Data and an encoder so small that every experiment runs in seconds on a CPU, for `--budget smoke`.
+"""Data and an encoder so small that every experiment runs in seconds on a CPU: for `--budget smoke`.
 
 In: a dataset, or nothing: the bundled one and questions made up on the spot. Out: folders in the cache, in the layouts
 of Spider, ReClor and Hugging Face. No number that is trained on them means anything.
@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from itertools import permutations
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import torch
 from safetensors.torch import save_file
@@ -32,7 +31,7 @@ _PEOPLE, _THINGS = ("Ann", "Ben", "Eva", "Tom"), ("apple", "boat", "drum", "hat"
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Models this small gain nothing by several threads, and lose much where others want the cores, too."""
+    """Train on one thread: models this small gain nothing by more, and lose much on a busy machine."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -71,33 +70,26 @@ def small_encoder() -> Path:
     from transformers import BertConfig, BertModel  # takes seconds
 
     folder = cache_folder() / "smoke" / ENCODER
-    if folder.is_dir():
-        if all((folder / name).is_file() for name in ("config.json", "model.safetensors", "vocab.txt")):
-            return folder
-        shutil.rmtree(folder)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(dir=folder.parent) as temporary, torch.random.fork_rng(devices=[]):
+    weights = folder / "model.safetensors"
+    if weights.is_file():  # it is written last
+        return folder
+    folder.mkdir(parents=True, exist_ok=True)
+    for file in (*minilm_path().glob("*token*"), minilm_path() / "vocab.txt"):
+        shutil.copy(file, folder)
+    config = BertConfig(
+        vocab_size=30522,
+        hidden_size=32,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=32,
+        initializer_range=0.3,  # states that differ from word to word
+        architectures=["BertModel"],
+    )
+    config.save_pretrained(folder)
+    with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        config = BertConfig(
-            vocab_size=30522,
-            hidden_size=32,
-            num_hidden_layers=1,
-            num_attention_heads=2,
-            intermediate_size=32,
-            initializer_range=0.3,  # states that differ from word to word
-            architectures=["BertModel"],
-        )
-        model = BertModel(config, add_pooling_layer=False)
-        made = Path(temporary, ENCODER)
-        config.save_pretrained(made)
-        save_file(model.state_dict(), made / "model.safetensors", {"format": "pt"})
-        for file in (*minilm_path().glob("*token*"), minilm_path() / "vocab.txt"):
-            shutil.copy(file, made)
-        try:
-            made.rename(folder)
-        except OSError:
-            if not folder.is_dir():  # else another process was faster, and made the same
-                raise
+        state = BertModel(config, add_pooling_layer=False).state_dict()
+    write_atomically(weights, lambda path: save_file(state, path, {"format": "pt"}))
     return folder
 
 

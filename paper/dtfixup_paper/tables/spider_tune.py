@@ -1,14 +1,13 @@
-"""The tuning before the Spider experiments, on databases of the training split that are held out; dev is not looked at.
+"""The tuning before the Spider experiments, on databases of the training split that are held out; dev is not used.
 
 DT-Fixup has random draws from the paper's grid (appendix C.5: learning rate 4e-4 to 8e-4, dropout 0.3 to 0.6, label
-smoothing 0 to 0.2; the encoder's rate moves with the new layers'), in the paper's budget all of it. The strategies
-with layer norms have grids of their own over learning rate, dropout and warm-up, which reach lower rates: what trains
-8 such layers may break 24. Grids are the same for every encoder, and where they follow from each other, from what won
-with MiniLM: each has, at its middle rate, also the encoder's rate, dropout and label smoothing that won for DT-Fixup,
-so that these are nobody's alone. Pre-LN was best at the highest rate of its grid, so a higher one follows, all that won
-for DT-Fixup, and other warm-ups. 16 standard layers have only what won at 8 and what won at 24. Admin and DeepNorm,
-which are in `init-peers` alone, have three rates with the warm-up that their authors ask for, and at the best of them
-more dropout and a longer warm-up.
+smoothing 0 to 0.2; the encoder's rate moves with the new layers'). In the paper's budget it has all of the grid. The
+strategies with layer norms have grids of their own over learning rate, dropout and warm-up. Those reach lower rates:
+what trains 8 such layers may break 24. Each also has, at its middle rate, the other settings that won for DT-Fixup, so
+that no strategy alone has these. Grids are the same for every encoder; where they build on each other, on what won with
+MiniLM: pre-LN was best at the highest rate of its grid, so a higher one follows, all that won for DT-Fixup, and other
+warm-ups. 16 standard layers have what won at 8 and what won at 24. Admin and DeepNorm have three rates with the warm-up
+that their authors ask for, and at the best of them more dropout and a longer warm-up.
 """
 
 from collections.abc import Sequence
@@ -17,8 +16,8 @@ from itertools import product
 
 import numpy as np
 
-from dtfixup_paper.tables.cells import TITLES, Budget, Cell, Experiment, Plan, Tried
-from dtfixup_paper.tables.settings import SpiderSettings, usual_warmup
+from dtfixup_paper.tables.cells import TITLES, Budget, Cell, Experiment, Setup, Trial
+from dtfixup_paper.tables.settings import SpiderSettings, settings_at, usual_warmup
 from dtfixup_paper.tables.spider import base, configure
 
 DRAWS = 12
@@ -27,28 +26,23 @@ _HELD_OUT = {Budget.SMOKE: 1, Budget.GPU: 20, Budget.PAPER: 20}
 _RATES, _DROPOUTS, _SMOOTHINGS = (4e-4, 5e-4, 6e-4, 7e-4, 8e-4), (0.3, 0.4, 0.5, 0.6), (0.0, 0.1, 0.2)
 _WON = SpiderSettings(8e-4, encoder_rate=1.6e-4, dropout=0.4, label_smoothing=0.0, warmup=0.1)  # by DT-Fixup, MiniLM
 _ADMIN, _DEEPNORM = usual_warmup("admin"), usual_warmup("deepnorm")
+
+
+def _settings(*rates: float, dropouts: Sequence[float] = (0.3,), warmup: float = 0.1) -> list[SpiderSettings]:
+    return [SpiderSettings(rate, dropout=dropout, warmup=warmup) for rate in rates for dropout in dropouts]
+
+
+_WIDE = _settings(1e-4, 3e-4, 6e-4, dropouts=(0.3, 0.5))
 _BASELINES: Sequence[tuple[str, int, Sequence[SpiderSettings]]] = (
-    (
-        "standard",
-        8,
-        [
-            *(
-                SpiderSettings(rate, dropout=dropout, warmup=0.1)
-                for rate in (1e-4, 3e-4, 6e-4)
-                for dropout in (0.3, 0.5)
-            ),
-            SpiderSettings(3e-4, warmup=0.3),
-            replace(_WON, learning_rate=3e-4),
-        ],
-    ),
-    ("standard", 16, [SpiderSettings(3e-4, warmup=0.1), SpiderSettings(1e-4, warmup=0.3)]),
+    ("standard", 8, [*_WIDE, *_settings(3e-4, warmup=0.3), replace(_WON, learning_rate=3e-4)]),
+    ("standard", 16, [*_settings(3e-4), *_settings(1e-4, warmup=0.3)]),
     (
         "standard",
         24,
         [
-            *(SpiderSettings(rate, warmup=0.1) for rate in (3e-5, 1e-4, 3e-4)),
-            SpiderSettings(1e-4, warmup=0.3),
-            SpiderSettings(1e-4, dropout=0.5, warmup=0.1),
+            *_settings(3e-5, 1e-4, 3e-4),
+            *_settings(1e-4, warmup=0.3),
+            *_settings(1e-4, dropouts=(0.5,)),
             replace(_WON, learning_rate=1e-4),
         ],
     ),
@@ -56,13 +50,9 @@ _BASELINES: Sequence[tuple[str, int, Sequence[SpiderSettings]]] = (
         "pre-ln",
         24,
         [
-            *(
-                SpiderSettings(rate, dropout=dropout, warmup=0.1)
-                for rate in (1e-4, 3e-4, 6e-4)
-                for dropout in (0.3, 0.5)
-            ),
+            *_WIDE,
             replace(_WON, learning_rate=3e-4),
-            SpiderSettings(1e-3, dropout=0.5, warmup=0.1),
+            *_settings(1e-3, dropouts=(0.5,)),
             _WON,
             *(SpiderSettings(6e-4, dropout=0.5, warmup=warmup) for warmup in (0.0, 0.3)),
         ],
@@ -71,75 +61,59 @@ _BASELINES: Sequence[tuple[str, int, Sequence[SpiderSettings]]] = (
         "admin",
         24,
         [
-            *(SpiderSettings(rate, warmup=_ADMIN) for rate in (1e-4, 3e-4, 6e-4)),
-            SpiderSettings(3e-4, dropout=0.5, warmup=_ADMIN),
-            SpiderSettings(3e-4, warmup=0.3),
+            *_settings(1e-4, 3e-4, 6e-4, warmup=_ADMIN),
+            *_settings(3e-4, dropouts=(0.5,), warmup=_ADMIN),
+            *_settings(3e-4, warmup=0.3),
         ],
     ),
     (
         "deepnorm",
         24,
         [
-            *(SpiderSettings(rate, warmup=_DEEPNORM) for rate in (1e-4, 3e-4, 6e-4)),
-            SpiderSettings(3e-4, dropout=0.5, warmup=_DEEPNORM),
-            SpiderSettings(3e-4, warmup=0.1),
+            *_settings(1e-4, 3e-4, 6e-4, warmup=_DEEPNORM),
+            *_settings(3e-4, dropouts=(0.5,), warmup=_DEEPNORM),
+            *_settings(3e-4),
         ],
     ),
 )
 """Strategy, depth and the settings to try."""
 
 
-def draws(budget: Budget) -> list[SpiderSettings]:
-    """The settings of DT-Fixup to try, in the order of the grid: the same for everybody."""
-    start = base(budget)
+def draws(setup: Setup) -> list[SpiderSettings]:
+    """The settings of DT-Fixup to try, in the order of the grid: the same in every call."""
+    factor = base(setup).encoder_factor
     grid = [
-        SpiderSettings(
-            rate, encoder_rate=round(start.encoder_factor * rate, 12), dropout=dropout, label_smoothing=smoothing
-        )
+        SpiderSettings(rate, encoder_rate=round(factor * rate, 12), dropout=dropout, label_smoothing=smoothing)
         for rate, dropout, smoothing in product(_RATES, _DROPOUTS, _SMOOTHINGS)
     ]
-    if budget is Budget.PAPER:
+    if setup.budget is Budget.PAPER:
         return grid
     places = np.random.default_rng(_DRAW_SEED).choice(len(grid), DRAWS, replace=False)
     return [grid[place] for place in sorted(places)]
 
 
-def tried(budget: Budget) -> list[Tried[SpiderSettings]]:
-    """All settings of all strategies; a smoke run tries two of each."""
-    grids: list[tuple[str, int, Sequence[SpiderSettings]]] = [("dt-fixup", 24, draws(budget)), *_BASELINES]
-    few = slice(2 if budget is Budget.SMOKE else None)
-    found = []
-    for strategy, layers, grid in grids:
-        for each in grid[few]:
-            settings = _own_encoder(budget, each)
-            config = configure(Plan(budget), strategy, layers, settings)
-            training = replace(config.training, evaluate_every=0)
-            config = replace(config, hold_out=_HELD_OUT[budget], training=training)
-            found.append(Tried(strategy, layers, settings, config))
-    return found
+def tune_cells(setup: Setup) -> list[Cell]:
+    """All that is tried, one run each; a smoke run tries two of each grid."""
+    grids = [("dt-fixup", 24, draws(setup)), *_BASELINES]
+    few = slice(2 if setup.budget is Budget.SMOKE else None)
+    return [_cell(setup, strategy, layers, settings) for strategy, layers, grid in grids for settings in grid[few]]
 
 
-def _own_encoder(budget: Budget, settings: SpiderSettings) -> SpiderSettings:
-    """The settings with an encoder's rate that suits the budget's encoder: the grids above have MiniLM's."""
-    if budget is not Budget.PAPER:
-        return settings
-    return replace(settings, encoder_rate=base(budget).encoder_factor * settings.learning_rate)
-
-
-def tune_cells(plan: Plan) -> list[Cell]:
-    """All that is tried, one run each."""
-    return [_cell(plan, each) for each in tried(plan.budget)]
-
-
-def _cell(plan: Plan, each: Tried[SpiderSettings]) -> Cell:
-    settings = each.settings
-    parts = [f"lr{settings.learning_rate:g}", f"drop{settings.dropout:g}", f"smooth{settings.label_smoothing:g}"]
-    parts += [f"warm{settings.warmup:g}"] if settings.warmup else []
-    own = configure(plan, each.strategy, each.layers)
-    is_chosen = plan.budget is Budget.GPU and configure(plan, each.strategy, each.layers, settings) == own
-    variant = "-".join([f"{each.strategy}-n{each.layers}", *parts])
-    title = f"{TITLES[each.strategy]}, N = {each.layers}"
-    return Cell(str(settings), title, variant, each.config, seeds=1, is_chosen=is_chosen)
+def _cell(setup: Setup, strategy: str, layers: int, settings: SpiderSettings) -> Cell:
+    if setup.budget is Budget.PAPER:  # the grids have the encoder's rate that suits MiniLM
+        settings = replace(settings, encoder_rate=base(setup).encoder_factor * settings.learning_rate)
+    parts = [f"{strategy}-n{layers}", f"lr{settings.learning_rate:g}", f"drop{settings.dropout:g}"]
+    parts += [f"smooth{settings.label_smoothing:g}"] + ([f"warm{settings.warmup:g}"] if settings.warmup else [])
+    config = configure(setup, strategy, layers, settings)
+    return Cell(
+        str(settings),
+        f"{TITLES[strategy]}, N = {layers}",
+        setup.path("spider-tune", "-".join(parts)),
+        replace(config, hold_out=_HELD_OUT[setup.budget], training=replace(config.training, evaluate_every=0)),
+        seeds=1,
+        trial=Trial(strategy, layers, settings),
+        is_chosen=setup.budget is Budget.GPU and settings == settings_at(setup.settings.spider, strategy, layers),
+    )
 
 
 TUNE = Experiment(

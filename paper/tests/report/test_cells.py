@@ -11,7 +11,7 @@ from dtfixup_paper.tables.paper_numbers import SCHEDULE
 from dtfixup_paper.tables.result_files import read_results
 
 from dtfixup.errors import DataError
-from paper.tests.made_up_results import cell, reading_config, sql_config, write_result
+from paper.tests.made_up_results import cell, path_of, reading_config, sql_config, write_result
 
 FIXUP, PRINTED = sql_config("dt-fixup", 24), "4 of 5 failed"
 
@@ -88,15 +88,14 @@ def test_a_run_that_an_error_ended_is_missing_until_it_is_trained_again(tmp_path
     write_result(tmp_path, FIXUP, None, seed=2, state="failed", reason="no room")
     (tmp_path / "odd.json").write_text('{"state": "open"}')  # somebody else's
     assert entry_of(tmp_path, cell(FIXUP)) == Entry("70.0", "1 of 2 seeds · 16 epochs", "1 stopped by an error")
-    write_result(tmp_path, FIXUP, 71.0, seed=2, file="again-seed2.json")
+    write_result(tmp_path, FIXUP, 71.0, seed=2)
     assert entry_of(tmp_path, cell(FIXUP)) == Entry("70.5 ± 0.7", "2 seeds · 16 epochs")
 
 
-def test_files_that_contradict_each_other_are_named(tmp_path: Path) -> None:
-    for name, value in (("run", 70.0), ("same", 70.0), ("zz", 99.0)):
-        write_result(tmp_path, FIXUP, value, file=f"{name}-seed1.json")
-        warning = "several files for seed 1, the first by name is shown" if name == "zz" else ""
-        assert entry_of(tmp_path, cell(FIXUP)) == Entry("70.0", "1 of 2 seeds · 16 epochs", warning)
+def test_runs_with_another_configuration_are_named(tmp_path: Path) -> None:
+    write_result(tmp_path, sql_config("dt-fixup", 24, epochs=17), 70.0, file=f"{path_of(FIXUP)}-seed1.json")
+    warning = "seed 1 was trained with another configuration"
+    assert entry_of(tmp_path, cell(FIXUP)) == Entry("70.0", "1 of 2 seeds · 16 epochs", warning)
 
 
 def test_seeds_on_other_data_and_chosen_settings_are_named(tmp_path: Path) -> None:
@@ -107,6 +106,6 @@ def test_seeds_on_other_data_and_chosen_settings_are_named(tmp_path: Path) -> No
 
 
 def test_a_metric_that_is_no_number_is_named(tmp_path: Path) -> None:
-    write_result(tmp_path, FIXUP, 70.0, file="bad-seed1.json", metrics={"dev_exact": "high"})
-    with pytest.raises(DataError, match=r"bad-seed1\.json has 'high' for its metric dev_exact"):
+    write_result(tmp_path, FIXUP, 70.0, metrics={"dev_exact": "high"})
+    with pytest.raises(DataError, match=r"seed1\.json has 'high' for its metric dev_exact"):
         entry_of(tmp_path, cell(FIXUP))

@@ -9,11 +9,11 @@ import pytest
 from dtfixup_paper.report.cells import results_of
 from dtfixup_paper.report.errors import analysed, error_blocks, examples_page
 from dtfixup_paper.report.page import build_report
-from dtfixup_paper.tables.cells import Budget, Plan
+from dtfixup_paper.tables.cells import Budget, Setup
 from dtfixup_paper.tables.paper_numbers import TABLE_7_MODELS
 from dtfixup_paper.tables.result_files import read_results
-from dtfixup_paper.tables.spider_depth import error_cells
 from dtfixup_paper.tables.spider_errors import ErrorClass, RunErrors, write_errors
+from dtfixup_paper.tables.spider_tables import error_cells
 
 from dtfixup.errors import DataError
 from dtfixup.files import file_sha256
@@ -130,7 +130,7 @@ def test_the_three_are_those_of_the_budget_and_the_encoder(tmp_path: Path) -> No
 def test_the_models_of_every_budget_are_found_and_counted(tmp_path: Path) -> None:
     folder = tmp_path / "results"
     folder.mkdir()
-    for model, classes in zip(error_cells(Plan(Budget.SMOKE)), ((B, S), (B, None), (None, None)), strict=True):
+    for model, classes in zip(error_cells(Setup(Budget.SMOKE)), ((B, S), (B, None), (None, None)), strict=True):
         config = model.config
         assert isinstance(config, SqlSpConfig)
         write_run(folder, replace(config, encoder="random-bert"), classes)
@@ -161,7 +161,7 @@ def write_deep(folder: Path) -> None:
     runs.mkdir(parents=True)
     queries = [[Prediction(query, -1.0)] for query in ("SELECT genre FROM film", f"SELECT '{HOSTILE}'", GOLD, GOLD)]
     beams = write_beams(runs / "beams.jsonl", range(4), queries)
-    deep = error_cells(Plan(Budget.GPU))[-1].config
+    deep = error_cells(Setup(Budget.GPU))[-1].config
     assert isinstance(deep, SqlSpConfig)
     write_run(folder / "results", deep, (C, S, None, None), beams=beams)
 

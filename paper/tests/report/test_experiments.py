@@ -7,7 +7,7 @@ from pathlib import Path
 from dtfixup_paper.report.cells import results_of
 from dtfixup_paper.report.experiments import experiment_section
 from dtfixup_paper.report.markdown import Picture, Section
-from dtfixup_paper.tables.cells import Budget, Cell, Plan
+from dtfixup_paper.tables.cells import Budget, Cell, Setup
 from dtfixup_paper.tables.result_files import read_results
 
 from paper.tests.made_up_results import cell, curve, experiment, reading_config, sql_config, write_result
@@ -27,7 +27,7 @@ def pictures_of(section: Section) -> list[Picture]:
 def test_remarks_and_commands_are_those_of_the_budget_and_the_encoder(tmp_path: Path) -> None:
     asked = replace(depth_experiment(), gpu_remark="Chosen by tuning.")
     own, paper, other = (
-        str(experiment_section(asked, results_of(asked.cells(Plan(budget)), read_results(tmp_path)), budget, encoder))
+        str(experiment_section(asked, results_of(asked.cells(Setup(budget)), read_results(tmp_path)), budget, encoder))
         for budget, encoder in ((Budget.GPU, None), (Budget.PAPER, None), (Budget.GPU, "folder/mpnet"))
     )
     assert "A remark. Chosen by tuning." in own

@@ -54,8 +54,8 @@ def test_tuning_shows_the_settings_that_differ_the_best_first(tmp_path: Path) ->
     base = sql_config(hold_out=20)
     update = replace(base.training.update, learning_rate=8e-4)
     fast = replace(base, training=replace(base.training, update=update, warmup=350))
-    write_result(tmp_path, base, 61.0, file="slow.json", wall_seconds=90.0)
-    write_result(tmp_path, fast, 64.0, file="fast.json", wall_seconds=30.0)
+    write_result(tmp_path, base, 61.0, wall_seconds=90.0)
+    write_result(tmp_path, fast, 64.0, wall_seconds=30.0)
     cells = [cell(config, row=str(number), seeds=1) for number, config in enumerate((base, fast))]
     lines = tune_table(results_of(cells, read_results(tmp_path)), "").splitlines()
     assert lines[0] == (

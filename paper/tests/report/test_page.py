@@ -2,13 +2,12 @@
 
 import json
 import re
-from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
 import pytest
 from dtfixup_paper.reproduce import EXPERIMENTS
-from dtfixup_paper.tables.cells import Budget, Plan
+from dtfixup_paper.tables.cells import Budget, Setup
 from playwright.sync_api import Browser
 
 from dtfixup.sql.model.config import minilm
@@ -68,7 +67,8 @@ def test_what_a_person_wrote_comes_first_and_may_be_missing(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("budget", list(Budget))
 def test_all_registered_experiments_have_their_section(budget: Budget, tmp_path: Path) -> None:
-    write_result(tmp_path / "results", EXPERIMENTS["spider-depth"].cells(Plan(budget))[0].config, 33.0)
+    first = EXPERIMENTS["spider-depth"].cells(Setup(budget))[0]
+    write_result(tmp_path / "results", first.config, 33.0, file=f"{first.path}-seed1.json")
     text = build(tmp_path, list(EXPERIMENTS.values()), budget=budget)
     assert set(EXPERIMENTS) <= set(re.findall('<a id="(.*?)">', text))
     assert all(f"dtfixup reproduce {name} --budget {budget}" in text for name in EXPERIMENTS)
@@ -77,23 +77,22 @@ def test_all_registered_experiments_have_their_section(budget: Budget, tmp_path:
 
 
 def test_only_runs_of_the_encoder_are_shown(tmp_path: Path) -> None:
-    path = write_result(tmp_path / "results", replace(sql_config(), encoder="mpnet"), 74.0)
-    path.write_text(path.read_text().replace("minilm-fp16", "mpnet"))
-    own, same, other = (
-        build(tmp_path, [depth_experiment()], encoder=encoder) for encoder in (None, "folder/minilm-fp16", "mpnet")
-    )
+    depth = EXPERIMENTS["spider-depth"]
+    deepest = depth.cells(Setup(Budget.GPU, "mpnet"))[-1]
+    write_result(tmp_path / "results", deepest.config, 74.0, file=f"{deepest.path}-seed1.json")
+    own, same, other = (build(tmp_path, [depth], encoder=encoder) for encoder in (None, "folder/minilm-fp16", "mpnet"))
     assert own == same, "it is the budget's own"
-    assert rows_of(own)["dt-fixup"][-1].startswith("not run yet")
-    assert rows_of(other)["dt-fixup"][-1].startswith("74.0")
+    assert rows_of(own)["N = 32"][-1].startswith("not run yet")
+    assert rows_of(other)["N = 32"][-1].startswith("74.0")
     assert "**ours is mpnet, trained with the budget gpu**. The settings were chosen with MiniLM." in other
 
 
 def test_the_python_of_its_documentation_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = (Path(__file__).parents[3] / "docs" / "report.md").read_text(encoding="utf-8")
+    text = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
     (program,) = re.findall(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
     monkeypatch.chdir(tmp_path)
-    write_result(tmp_path / "results", minilm(), 70.0)
-    exec(compile(program, "docs/report.md", "exec"), {"__name__": "documentation"})
+    write_result(tmp_path / "results", minilm(), 70.0, file="sql/minilm-seed1.json")
+    exec(compile(program, "paper/README.md", "exec"), {"__name__": "documentation"})
     text = (tmp_path / "report" / "report.md").read_text(encoding="utf-8")
     assert "| DT-Fixup | 73.79 | **70.0**<br>1 of 5 seeds · 28 epochs |" in text
     assert "dtfixup reproduce mine" not in text
