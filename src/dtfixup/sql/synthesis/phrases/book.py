@@ -85,7 +85,7 @@ def read_book(text: str) -> Book:
     """Read rules in the format that `book.txt` explains.
 
     >>> tiny = read_book("[ask]\\n? how (many|few) {things} <are|is> there")
-    >>> tiny.say("ask", {"things": "cats"}, random.Random(1)).many()
+    >>> tiny.choose("ask", {"things": "cats"}, random.Random(1)).many()
     'how many cats are there'
     """
     rules: dict[str, list[Alternative]] = {}

@@ -142,7 +142,7 @@ def describe(entity: Entity, restrictions: Sequence[Restriction], rng: random.Ra
 def predicate_of(phrase: Phrase) -> Phrase | None:
     """A phrase as a predicate, or None where it cannot be one.
 
-    >>> predicate_of(Said("with", "a price of 3")).one(), predicate_of(Said("adj", "red")).many()
+    >>> predicate_of(Phrase("with", "a price of 3")).one(), predicate_of(Phrase("adj", "red")).many()
     ('has a price of 3', 'are red')
     """
     match phrase.kind:

@@ -44,7 +44,7 @@ class Measured:
 def entity_noun(natural: str) -> Noun | None:
     """The noun for the rows of a table.
 
-    >>> thing_noun("ref product categories").many, thing_noun("participates in"), thing_noun("staff").one
+    >>> entity_noun("ref product categories").many, entity_noun("participates in"), entity_noun("staff").one
     ('product categories', None, 'staff member')
     """
     words = natural.lower().split()

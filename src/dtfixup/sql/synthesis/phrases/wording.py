@@ -124,7 +124,7 @@ _NUMBER_WORDS = (
 def sql_number(number: float) -> str:
     """A number as SQL writes it.
 
-    >>> figure(3.0), figure(2.5)
+    >>> sql_number(3.0), sql_number(2.5)
     ('3', '2.5')
     """
     return str(int(number)) if number == int(number) else f"{number:.6f}".rstrip("0").rstrip(".")
@@ -198,7 +198,7 @@ QUOTE_MARKS = ("", "", "", '"', "'")
 def comma_list(texts: Sequence[str]) -> str:
     """Texts joined by commas and a last `and`.
 
-    >>> listed(["name", "age", "city"])
+    >>> comma_list(["name", "age", "city"])
     'name, age and city'
     """
     return texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])} and {texts[-1]}"
