@@ -225,7 +225,7 @@ def _relationship(
 
 def _if_fits(verb: Verb | None, words: set[str]) -> Verb | None:
     """The verb, unless it needs a word that no table on the path has: customers buy products through orders."""
-    needed = lexicon().passing.get(verb.past) if verb is not None else None
+    needed = lexicon().bridge_words.get(verb.past) if verb is not None else None
     return None if needed is not None and words.isdisjoint(needed) else verb
 
 

@@ -351,4 +351,4 @@ def _titles(
 
 def is_place(attribute: Attribute) -> bool:
     """Whether entities are in the places that a column holds."""
-    return attribute.noun.head in lexicon().said_of["in"] - _NO_PLACES
+    return attribute.noun.head in lexicon().text_forms["in"] - _NO_PLACES

@@ -66,24 +66,24 @@ class Lexicon:
     held: frozenset[str]
     events: frozenset[str]
     numbers: Mapping[str, tuple[str, str]]
-    no_things: frozenset[str]
-    no_words: frozenset[str]
-    unsaid: frozenset[str]
+    not_entities: frozenset[str]
+    dropped_words: frozenset[str]
+    not_words: frozenset[str]
     nouns_in_ing: frozenset[str]
     no_measures: frozenset[str]
     places: frozenset[str]
-    short: Mapping[str, str]
+    abbreviations: Mapping[str, str]
     quantities: tuple[Quantity, ...]
     neutral: frozenset[str]
     units: Mapping[str, str]
     scales: Mapping[str, str]
     time_verbs: tuple[TimeVerb, ...]
-    said_of: Mapping[str, frozenset[str]]
+    text_forms: Mapping[str, frozenset[str]]
     doers: Mapping[str, str]
     optional: frozenset[str]
     verbs: Mapping[tuple[str, str], Verb]
     """By the head nouns of the table acted on and of the acting table."""
-    passing: Mapping[str, frozenset[str]]
+    bridge_words: Mapping[str, frozenset[str]]
     superiors: Mapping[str, str]
 
 
@@ -103,23 +103,23 @@ def read_lexicon(text: str) -> Lexicon:
             held=frozenset(rows["held"]),
             events=frozenset(rows["events"]),
             numbers={word: _pair(forms) for word, forms in rows["numbers"].items()},
-            no_things=frozenset(rows["no_things"]),
-            no_words=frozenset(rows["no_words"]),
-            unsaid=frozenset(rows["unsaid"]),
+            not_entities=frozenset(rows["not_entities"]),
+            dropped_words=frozenset(rows["dropped_words"]),
+            not_words=frozenset(rows["not_words"]),
             nouns_in_ing=frozenset(rows["nouns_in_ing"]),
             no_measures=frozenset(rows["no_measures"]),
             places=frozenset(rows["places"]),
-            short=dict(rows["short"]),
+            abbreviations=dict(rows["abbreviations"]),
             quantities=tuple(_quantity(name, entry) for name, entry in rows["quantities"].items()),
             neutral=frozenset(rows["neutral"]),
             units=dict(rows["units"]),
             scales=dict(rows["scales"]),
-            time_verbs=tuple(_time_verb(entry) for entry in rows["happened"]),
-            said_of={form: frozenset(words) for form, words in rows["said_of"].items()},
+            time_verbs=tuple(_time_verb(entry) for entry in rows["time_verbs"]),
+            text_forms={form: frozenset(words) for form, words in rows["text_forms"].items()},
             doers=dict(rows["doers"]),
             optional=frozenset(rows["optional"]),
-            verbs={_last_two(pair): _verb(forms, rows["verbs"]) for pair, forms in rows["deeds"].items()},
-            passing={past: frozenset(words) for past, words in rows["passing"].items()},
+            verbs={_last_two(pair): _verb(forms, rows["verb_forms"]) for pair, forms in rows["verbs"].items()},
+            bridge_words={past: frozenset(words) for past, words in rows["bridge_words"].items()},
             superiors=dict(rows["superiors"]),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:

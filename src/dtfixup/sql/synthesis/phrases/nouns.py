@@ -48,16 +48,16 @@ def entity_noun(natural: str) -> Noun | None:
     ('product categories', None, 'staff member')
     """
     words = natural.lower().split()
-    while len(words) > 1 and words[0] in lexicon().no_words:
+    while len(words) > 1 and words[0] in lexicon().dropped_words:
         words = words[1:]
-    while len(words) > 1 and words[-1] in lexicon().no_words:
+    while len(words) > 1 and words[-1] in lexicon().dropped_words:
         words = words[:-1]
     if not words or len(words) > 3 or not _SMALL.isdisjoint(words) or not all(map(_is_word, words)):
         return None
     last = lemma(words[-1])
     if (
-        last in lexicon().no_things
-        or words[-1] in lexicon().no_things
+        last in lexicon().not_entities
+        or words[-1] in lexicon().not_entities
         or words[0].endswith(("tes", "ves", "ays", "akes"))
     ):
         return None
@@ -127,7 +127,7 @@ def attribute_noun(natural: str, table: str, *, holds_words: bool = False) -> Me
     if len(words) > 1 and words[-1] == "code" and holds_words:
         words = words[:-1]
     words, unit = _without_unit(words)
-    words = [part for word in words for part in lexicon().short.get(word, word).split()]
+    words = [part for word in words for part in lexicon().abbreviations.get(word, word).split()]
     if not words or len(words) > _MOST_WORDS or words[-1] in _SMALL or words[0] in _SMALL:
         return None
     if not all(word in _SMALL or _is_word(word) for word in words):
@@ -171,7 +171,7 @@ def _counted(name: str) -> str | None:
     if match is None:
         return None
     what = match["of"] or match["count"] or match["bare"]
-    what = " ".join(lexicon().short.get(word, word) for word in what.split())
+    what = " ".join(lexicon().abbreviations.get(word, word) for word in what.split())
     parts = what.split()
     if not all(word in _SMALL or _is_word(word) for word in parts) or parts[0] in _SMALL or parts[-1].endswith("ed"):
         return None
@@ -196,6 +196,6 @@ def _without_unit(words: list[str]) -> tuple[list[str], str | None]:
 
 def _is_word(word: str) -> bool:
     """Whether a word of a name is everyday English or an abbreviation in capitals."""
-    if word in lexicon().unsaid:
+    if word in lexicon().not_words:
         return False
     return word.isupper() or word in ("ID", "IDs") or (word.isalpha() and len(word) > 2 and is_english(word))

@@ -69,21 +69,19 @@ def degree_slots(attribute: Attribute, entity: Entity, is_most: bool, scene: Sce
 
 
 def _time_degree_slots(attribute: Attribute, entity: Entity, is_most: bool, scene: Scene) -> dict[str, str]:
-    rng, time_verb = scene.rng, attribute.time_verb
-    if time_verb is not None and time_verb.passive == "born":
+    """Words for the latest or the earliest; the latest born are the youngest."""
+    rng, verb = scene.rng, attribute.time_verb
+    if verb is not None and verb.passive == "born":
         if not entity.is_person:
             return {}
-        oldest = (
-            {"oldest": "youngest", "youngest": "oldest"} if is_most else {"oldest": "oldest", "youngest": "youngest"}
-        )
-        return oldest | ({"oldest_person": oldest["oldest"]} if scene.is_only_person(entity) else {})
-    slots: dict[str, str] = {
-        "last": rng.choice(("last", "most recently", "latest") if is_most else ("first", "earliest"))
-    }
-    if time_verb is not None:
-        slots |= {"built": time_verb.passive} if time_verb.passive else {}
-        slots |= {"opened": time_verb.active} if time_verb.active else {}
-        if time_verb.passive in _MAKING:
+        oldest, youngest = ("youngest", "oldest") if is_most else ("oldest", "youngest")
+        slots = {"oldest": oldest, "youngest": youngest}
+        return slots | ({"oldest_person": oldest} if scene.is_only_person(entity) else {})
+    slots = {"last": rng.choice(("last", "most recently", "latest") if is_most else ("first", "earliest"))}
+    if verb is not None:
+        slots |= {"built": verb.passive} if verb.passive else {}
+        slots |= {"opened": verb.active} if verb.active else {}
+        if verb.passive in _MAKING:
             newest = ("newest", "most recent", "latest") if is_most else ("oldest", "earliest")
             slots["latest"] = rng.choice(newest)
     elif attribute.noun.one in ("date", "year"):
@@ -96,6 +94,7 @@ def _time_degree_slots(attribute: Attribute, entity: Entity, is_most: bool, scen
 
 
 def order_key(query: QueryBuilder, attribute: Attribute, is_descending: bool, at: int = 0) -> str:
+    """A key of ORDER BY."""
     return f"{query.column(attribute.column, at)} {'DESC' if is_descending else 'ASC'}"
 
 

@@ -210,7 +210,7 @@ class Scene:
         slots = [attribute_slots(attribute, entity) for attribute in attributes]
         many, one = [names["attr_n"] for names in slots], [names["attr"] for names in slots]
         titles = self.title_slots(entity)
-        lists = {"attrs": comma_list(many), "attrs1": comma_list(one)}
+        lists = {"attrs": comma_list(many)}
         if titles:
             lists |= {
                 "names_attrs": comma_list([titles["names"], *many]),

@@ -48,7 +48,7 @@ def pick_value(attribute: Attribute, rng: random.Random) -> str | None:
 def value_slots(attribute: Attribute, entity: Entity, value: str, mark: str) -> dict[str, str]:
     """The words that tie a value to an entity: `in Oslo`, `red`, `by Orwell`; `mark` is a quotation mark or empty."""
     slots = attribute_slots(attribute, entity)
-    said_of, head = lexicon().said_of, attribute.noun.head
+    forms, head = lexicon().text_forms, attribute.noun.head
     is_code = _CODE.fullmatch(value) is not None
     is_bare = len(attribute.noun.one.split()) == 1
     slots["v"] = value if is_code or not is_bare else f"{mark}{value}{mark}"
@@ -59,9 +59,9 @@ def value_slots(attribute: Attribute, entity: Entity, value: str, mark: str) -> 
             slots["v_adj"] = adjective
     if is_code or not (is_bare or head in ("type", "category", "city", "state", "town")):
         return slots
-    if head in said_of["from"] and (entity.is_person or head in ("nationality", "origin")):
+    if head in forms["from"] and (entity.is_person or head in ("nationality", "origin")):
         slots["from"] = "from"
-    if head in said_of["in"] and head not in ("nationality", "origin", "hometown"):
+    if head in forms["in"] and head not in ("nationality", "origin", "hometown"):
         if entity.is_person and head in ("city", "country", "state", "town", "county", "region", "residence"):
             slots |= {"living_in": "<live|lives> in", "live_in": "live in"}
         elif head in ("venue", "location") and entity.is_event:
@@ -70,7 +70,7 @@ def value_slots(attribute: Attribute, entity: Entity, value: str, mark: str) -> 
             slots |= {"in": "in", "located": "located in"}
         else:
             slots["in"] = "based in"
-    if head in said_of["by"]:
+    if head in forms["by"]:
         slots["by"] = "by"
     if head == "type" and is_bare:
         slots["v_type"] = slots["v"]
@@ -82,7 +82,7 @@ def value_slots(attribute: Attribute, entity: Entity, value: str, mark: str) -> 
 def value_adjective(attribute: Attribute, value: str) -> str | None:
     """A value as an adjective, such as `female`, `French`, `red`, `cancelled`; None where it is none."""
     head = attribute.noun.head
-    if head not in lexicon().said_of["adjective"] and head != "country":
+    if head not in lexicon().text_forms["adjective"] and head != "country":
         return None
     if head in ("gender", "sex"):
         return {"f": "female", "m": "male", "female": "female", "male": "male"}.get(value.lower())
