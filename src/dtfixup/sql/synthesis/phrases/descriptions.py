@@ -130,11 +130,11 @@ class Description:
 def describe(entity: Entity, restrictions: Sequence[Restriction], rng: random.Random) -> Description:
     """A noun phrase for an entity under restrictions."""
     ordered = sorted(restrictions, key=lambda restriction: _KIND_ORDER.index(restriction.phrase.kind))
-    spoken = [restriction.phrase for restriction in ordered]
-    phrase = _phrase(entity, spoken, rng)
-    able = [phrase for phrase in spoken if predicate_of(phrase) is not None]
+    phrases = [restriction.phrase for restriction in ordered]
+    phrase = _phrase(entity, phrases, rng)
+    able = [phrase for phrase in phrases if predicate_of(phrase) is not None]
     chosen = rng.choice(able) if able else None
-    others = [phrase for phrase in spoken if phrase is not chosen]
+    others = [phrase for phrase in phrases if phrase is not chosen]
     predicate = predicate_of(chosen) if chosen is not None else None
     return Description(entity, tuple(ordered), phrase, _phrase(entity, others, rng), predicate)
 
@@ -155,34 +155,28 @@ def predicate_of(phrase: Phrase) -> Phrase | None:
     return None
 
 
-def _phrase(entity: Entity, spoken: Sequence[Phrase], rng: random.Random) -> Phrase:
-    adjectives = [phrase.text for phrase in spoken if phrase.kind == "adj"]
+def _phrase(entity: Entity, phrases: Sequence[Phrase], rng: random.Random) -> Phrase:
+    """A noun phrase: adjectives, the noun, and the other phrases."""
+    adjectives = [phrase.text for phrase in phrases if phrase.kind == "adj"]
     text = " ".join([*adjectives, f"<{entity.noun.many}|{entity.noun.one}>"])
     who = rng.choice(("who", "who", "that") if entity.is_person else ("that", "that", "which"))
-    before: Phrase | None = None
-    for phrase in spoken:
-        if phrase.kind == "adj":
-            continue
+    following = [phrase for phrase in phrases if phrase.kind != "adj"]
+    for before, phrase in zip([None, *following], following, strict=False):
         text += _joined(before, phrase, who)
-        before = phrase
     return Phrase("things", tidy(text))
 
 
 def _joined(before: Phrase | None, phrase: Phrase, who: str) -> str:
     """A phrase with the words that join it to the phrase before it."""
     match phrase.kind, before.kind if before is not None else None:
-        case "with", "with":
+        case ("with", "with") | ("pred", "pred") | ("rel", "rel"):
+            return f" and {phrase.text}"
+        case "rel", "pred" | "with" if phrase.text.startswith(("whose", "where")):
             return f" and {phrase.text}"
         case "with", _:
             return f" with {phrase.text}"
-        case "pred", "pred":
-            return f" and {phrase.text}"
         case "pred", _:
             return f" {who} {phrase.text}"
         case "post", "post":
             return f" {who} <are|is> {phrase.text}"
-        case "rel", "rel":
-            return f" and {phrase.text}"
-        case "rel", "pred" | "with" if phrase.text.startswith(("whose", "where")):
-            return f" and {phrase.text}"
     return f" {phrase.text}"

@@ -59,7 +59,7 @@ class Verb:
 
 @dataclass(frozen=True, slots=True)
 class Lexicon:
-    """All word lists."""
+    """All word lists, named as in `lexicon.yaml`, which explains them."""
 
     people: frozenset[str]
     owned: frozenset[str]
@@ -97,31 +97,17 @@ def read_lexicon(text: str) -> Lexicon:
     """Read word lists in the format of `lexicon.yaml`."""
     rows = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     try:
-        return Lexicon(
-            people=frozenset(rows["people"]),
-            owned=frozenset(rows["owned"]),
-            held=frozenset(rows["held"]),
-            events=frozenset(rows["events"]),
-            numbers={word: _pair(forms) for word, forms in rows["numbers"].items()},
-            not_entities=frozenset(rows["not_entities"]),
-            dropped_words=frozenset(rows["dropped_words"]),
-            not_words=frozenset(rows["not_words"]),
-            nouns_in_ing=frozenset(rows["nouns_in_ing"]),
-            no_measures=frozenset(rows["no_measures"]),
-            places=frozenset(rows["places"]),
-            abbreviations=dict(rows["abbreviations"]),
-            quantities=tuple(_quantity(name, entry) for name, entry in rows["quantities"].items()),
-            neutral=frozenset(rows["neutral"]),
-            units=dict(rows["units"]),
-            scales=dict(rows["scales"]),
-            time_verbs=tuple(_time_verb(entry) for entry in rows["time_verbs"]),
-            text_forms={form: frozenset(words) for form, words in rows["text_forms"].items()},
-            doers=dict(rows["doers"]),
-            optional=frozenset(rows["optional"]),
-            verbs={_last_two(pair): _verb(forms, rows["verb_forms"]) for pair, forms in rows["verbs"].items()},
-            bridge_words={past: frozenset(words) for past, words in rows["bridge_words"].items()},
-            superiors=dict(rows["superiors"]),
-        )
+        verb_forms = rows.pop("verb_forms")
+        lists: dict[str, Any] = rows | {
+            "numbers": {word: _pair(forms) for word, forms in rows["numbers"].items()},
+            "quantities": tuple(_quantity(name, entry) for name, entry in rows["quantities"].items()),
+            "time_verbs": tuple(_time_verb(entry) for entry in rows["time_verbs"]),
+            "text_forms": {form: frozenset(words) for form, words in rows["text_forms"].items()},
+            "verbs": {_last_two(pair): _verb(forms, verb_forms) for pair, forms in rows["verbs"].items()},
+            "bridge_words": {past: frozenset(words) for past, words in rows["bridge_words"].items()},
+        }
+        lists |= {name: frozenset(words) for name, words in lists.items() if isinstance(words, list)}
+        return Lexicon(**lists)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ConfigError(f"word lists of the phrase book: {type(error).__name__}: {error}") from None
 
