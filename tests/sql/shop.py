@@ -8,6 +8,7 @@ from pathlib import Path
 from dtfixup.sql.database.dataset import Dataset, open_dataset
 from dtfixup.sql.database.schema import ColumnType, Schema, Table, assemble, write_tables_json
 from dtfixup.sql.synthesis.phrases.domain import Domain, read_domain
+from dtfixup.sql.synthesis.phrases.entities import Attribute, Entity
 from tests.sql.described import described
 
 NUMBER, TEXT, TIME, BOOLEAN = ColumnType.NUMBER, ColumnType.TEXT, ColumnType.TIME, ColumnType.BOOLEAN
@@ -141,3 +142,11 @@ def make_shop(folder: Path) -> Dataset:
 
 def shop_domain(dataset: Dataset) -> Domain:
     return read_domain(described(dataset, "shop"), dataset.database_file("shop"))
+
+
+def entity_of(domain: Domain, name: str) -> Entity:
+    return next(entity for entity in domain.entities if entity.noun.one == name)
+
+
+def attribute_of(entity: Entity, name: str) -> Attribute:
+    return next(attribute for attribute in entity.attributes if attribute.noun.one == name)

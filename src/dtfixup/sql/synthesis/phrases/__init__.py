@@ -1,11 +1,10 @@
-"""A phrase book: many ways in which English asks for each construct of the grammar, over any database with content.
+"""Made-up questions in everyday English, with their SQL, over any database with content.
 
-In: the databases of a split. Out: `Phrased` examples. `book.txt` holds the ways of saying things and `lexicon.yaml`
-what words of schemas mean; `things.py` and `domain.py` see a database as things that people name, the modules
-`asking_*` choose what is asked and build question and query side by side, and `making_phrases.py` keeps what can be
-checked.
+In: the databases of a split. Out: `PhrasedExample`s. `book.txt` holds the wordings, `lexicon.yaml` the everyday meaning
+of words in schemas. `entities` and `domain` read a database as entities and relationships, the modules `*_questions`
+choose what to ask and write question and query together, and `phrased_examples` keeps the pairs that pass all checks.
 """
 
-from dtfixup.sql.synthesis.phrases.making_phrases import Phrased, Phrases, make_phrases, write_phrases
+from dtfixup.sql.synthesis.phrases.phrased_examples import PhrasedExample, PhrasingResult, make_phrases, write_phrases
 
-__all__ = ["Phrased", "Phrases", "make_phrases", "write_phrases"]
+__all__ = ["PhrasedExample", "PhrasingResult", "make_phrases", "write_phrases"]

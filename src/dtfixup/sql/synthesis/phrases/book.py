@@ -1,12 +1,12 @@
-"""The phrase book: ways of saying things, read from `book.txt`.
+"""The phrase book: a grammar of wordings, read from `book.txt`.
 
-In: the text of the book. Out: `Book`, which says a rule with what fills its slots. A way of saying it whose slots are
-not given is not taken, so that a rule holds all ways and what is known of a database chooses among them.
+In: the text of the book. Out: a `Book`, which words a rule with given slots, and the framing of a whole question.
+An alternative whose slots are not all given is never chosen, so what is known of a database selects among the wordings.
 """
 
 import random
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
@@ -19,14 +19,14 @@ Slots: TypeAlias = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """A place that is filled when the phrase is said."""
+    """A place to fill with a given text."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Texts of which any will do."""
+    """Texts to choose from at random."""
 
     branches: tuple["Text", ...]
 
@@ -35,8 +35,8 @@ Text: TypeAlias = tuple[str | Slot | Choice, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
-    """One way of saying a rule; `kind` tells where it fits, `weight` how often it is taken."""
+class Alternative:
+    """One wording of a rule; `kind` is its grammatical role, `weight` its relative frequency."""
 
     kind: str
     weight: int
@@ -44,8 +44,8 @@ class Way:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
-    """A phrase with its slots filled; `<are|is>` is still open until its number is known."""
+class Phrase:
+    """A wording with its slots filled; forms such as `<are|is>` stay open until the number is chosen."""
 
     kind: str
     text: str
@@ -58,22 +58,18 @@ class Said:
 
 
 class Book:
-    """Rules by name, each a list of ways."""
+    """Rules by name, each with its alternatives."""
 
-    def __init__(self, rules: Mapping[str, tuple[Way, ...]]) -> None:
+    def __init__(self, rules: Mapping[str, tuple[Alternative, ...]]) -> None:
         self.rules = rules
 
-    def say(self, rule: str, slots: Slots, chance: random.Random, kinds: Collection[str] | None = None) -> Said | None:
-        """A way of saying a rule, by weight, of those that the slots fill and whose kind is wanted; None for none."""
-        ways = [way for way in self.rules[rule] if (kinds is None or way.kind in kinds) and _can_fill(way.text, slots)]
-        if not ways:
+    def choose(self, rule: str, slots: Slots, rng: random.Random) -> Phrase | None:
+        """A random wording of a rule by weight, or None where the slots fill no alternative."""
+        alternatives = [alternative for alternative in self.rules[rule] if _can_fill(alternative.text, slots)]
+        if not alternatives:
             return None
-        way = chance.choices(ways, [way.weight for way in ways])[0]
-        return Said(way.kind, tidy(_fill(way.text, slots, chance)))
-
-    def count(self, rule: str) -> int:
-        """How many texts a rule has, slots left as they are."""
-        return sum(_count(way.text) for way in self.rules[rule])
+        alternative = rng.choices(alternatives, [alternative.weight for alternative in alternatives])[0]
+        return Phrase(alternative.kind, tidy(_fill(alternative.text, slots, rng)))
 
 
 @lru_cache(maxsize=1)
@@ -82,17 +78,17 @@ def book() -> Book:
     return read_book(files("dtfixup.sql.synthesis.phrases").joinpath("book.txt").read_text(encoding="utf-8"))
 
 
-_WAY = re.compile(r"([A-Za-z?!]+)(\d*)(?: (.*))?")
+_ALTERNATIVE = re.compile(r"([A-Za-z?!]+)(\d*)(?: (.*))?")
 
 
 def read_book(text: str) -> Book:
-    """Read rules in the form that `book.txt` explains.
+    """Read rules in the format that `book.txt` explains.
 
     >>> tiny = read_book("[ask]\\n? how (many|few) {things} <are|is> there")
-    >>> tiny.say("ask", {"things": "cats"}, random.Random(1)).many()
+    >>> tiny.choose("ask", {"things": "cats"}, random.Random(1)).many()
     'how many cats are there'
     """
-    rules: dict[str, list[Way]] = {}
+    rules: dict[str, list[Alternative]] = {}
     name = None
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip() or line.startswith("#"):
@@ -103,25 +99,25 @@ def read_book(text: str) -> Book:
                 raise ConfigError(f"phrase book, line {number}: rule {name!r} is there twice")
             rules[name] = []
         else:
-            match = _WAY.fullmatch(line)
+            match = _ALTERNATIVE.fullmatch(line)
             if name is None or match is None:
                 raise ConfigError(f"phrase book, line {number}: expected a kind and a text, got {line!r}")
-            rules[name].append(Way(match[1], int(match[2] or 1), _parse(match[3] or "", number)))
-    return Book({name: tuple(ways) for name, ways in rules.items()})
+            rules[name].append(Alternative(match[1], int(match[2] or 1), _parse(match[3] or "", number)))
+    return Book({name: tuple(alternatives) for name, alternatives in rules.items()})
 
 
 _TOKEN = re.compile(r"[()|]|\{\w+\}|<[^<>]*>|[^()|{}<>]+")
 
 
 def _parse(text: str, line: int) -> Text:
-    """A text with its choices, which may be nested."""
+    """Parse a text with its choices, which may be nested."""
     tokens = _TOKEN.findall(text)
     if "".join(tokens) != text:
         raise ConfigError(f"phrase book, line {line}: {text!r} has a brace or an angle too many")
-    found, end = _parse_sequence(tokens, 0, line)
+    parsed, end = _parse_sequence(tokens, 0, line)
     if end != len(tokens):
         raise ConfigError(f"phrase book, line {line}: {text!r} has a parenthesis or a bar too many")
-    return found
+    return parsed
 
 
 def _parse_sequence(tokens: list[str], position: int, line: int) -> tuple[Text, int]:
@@ -156,30 +152,22 @@ def _can_fill(text: Text, slots: Slots) -> bool:
     )
 
 
-def _fill(text: Text, slots: Slots, chance: random.Random) -> str:
-    return "".join(_fill_part(part, slots, chance) for part in text)
+def _fill(text: Text, slots: Slots, rng: random.Random) -> str:
+    return "".join(_fill_part(part, slots, rng) for part in text)
 
 
-def _fill_part(part: str | Slot | Choice, slots: Slots, chance: random.Random) -> str:
+def _fill_part(part: str | Slot | Choice, slots: Slots, rng: random.Random) -> str:
     match part:
         case Slot(name):
             return slots[name]
         case Choice(branches):
-            return _fill(chance.choice([branch for branch in branches if _can_fill(branch, slots)]), slots, chance)
+            return _fill(rng.choice([branch for branch in branches if _can_fill(branch, slots)]), slots, rng)
         case _:
             return part
 
 
-def _count(text: Text) -> int:
-    total = 1
-    for part in text:
-        if isinstance(part, Choice):
-            total *= sum(map(_count, part.branches))
-    return total
-
-
 def slots_in(text: Text) -> Iterator[str]:
-    """The names of all slots of a text."""
+    """Yield the names of all slots in a text."""
     for part in text:
         if isinstance(part, Slot):
             yield part.name
@@ -198,7 +186,7 @@ _VOWEL_LETTERS = "AEFHILMNORSX"
 
 
 def in_number(text: str, *, is_plural: bool) -> str:
-    """A text whose `<are|is>` are settled.
+    """A text with forms such as `<are|is>` in one number.
 
     >>> in_number("that <cost|costs> 3", is_plural=False)
     'that costs 3'
@@ -207,7 +195,7 @@ def in_number(text: str, *, is_plural: bool) -> str:
 
 
 def tidy(text: str) -> str:
-    """Single blanks, none before a mark, and `a` or `an` as the next word sounds.
+    """A text with single spaces, none before punctuation, and `a` or `an` by the sound of the next word.
 
     >>> tidy("a  age of 3 ,  an unit")
     'an age of 3, a unit'
@@ -217,9 +205,9 @@ def tidy(text: str) -> str:
 
 
 def _article(match: re.Match[str]) -> str:
-    """`a` or `an`; letters that stand alone or in capitals are spelt out: an S, an MRI, a UFO."""
+    """`a` or `an`; single and capital letters are spelt out: an S, an MRI, a UFO."""
     word = match[2]
-    if word in ("and", "or", "to", "is", "as"):  # the letter a, and not an article
+    if word in ("and", "or", "to", "is", "as"):  # the letter a, not an article
         return match.group()
     if len(word) == 1 or (word.isupper() and len(word) < 5):
         begins_vowel = word[0].upper() in _VOWEL_LETTERS
@@ -227,3 +215,40 @@ def _article(match: re.Match[str]) -> str:
         begins_vowel = word[0].lower() in "aeiou" and not _SOUNDS_OTHERWISE.match(word)
         begins_vowel = begins_vowel or _SILENT_H.match(word) is not None
     return "an " if begins_vowel else "a "
+
+
+_SMALL_TALK = 0.05
+_LOWER_START = 0.15
+_NO_MARK = 0.2
+_WRAPPED = ("N", "n", "A", "a", "w")
+
+
+def full_question(
+    phrase: Phrase, book: Book, rng: random.Random, *, is_person: bool = False, is_number: bool = False
+) -> str:
+    """A whole question: polite or terse, with or without small talk, capitals and a closing mark.
+
+    `is_person` tells whether it can ask `who`, `is_number` whether the answer is computed.
+    """
+    text, kind = phrase.many(), phrase.kind
+    if kind in _WRAPPED:
+        slots = {"it": text, "it_person" if is_person else "it_thing": text}
+        slots |= {"it_number": text} if is_number else {}
+        wrapped = book.choose(f"wrap {kind}", slots, rng)
+        assert wrapped is not None
+        text, kind = wrapped.many(), wrapped.kind
+    talk = book.choose("small talk", {}, rng) if rng.random() < _SMALL_TALK else None
+    if talk is not None:
+        text = f"{talk.text}{rng.choice((': ', ', ', '. ', ' - '))}{text}"
+        if ". " in text[: len(talk.text) + 2]:
+            head, _, rest = text.partition(". ")
+            text = f"{head}. {_capital(rest)}"
+    if rng.random() >= _LOWER_START:
+        text = _capital(text)
+    if rng.random() >= _NO_MARK:
+        text += "?" if kind == "?" else "." if rng.random() < 0.5 else ""
+    return tidy(text)
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]

@@ -1,7 +1,8 @@
-"""Things and what is said of them, as noun phrases: `French films longer than 100 minutes that have no director`.
+"""Entities under restrictions: noun phrases such as `French films longer than 100 minutes`, and their SQL.
 
-In: a thing and `Restriction`s, each a phrase with the condition that it means. Out: `Description`, in the plural, in
-the singular, or as a subject with its predicate, and the condition of all of it.
+In: an entity and `Restriction`s, each a phrase with the condition that it means. Out: a `Description` in the plural, in
+the singular, and as subject and predicate; and a `QueryBuilder`, which writes SQL that `SqlReader` reads. Names are
+always quoted and tables aliased; `SqlWriter` later writes the query in Spider's style.
 """
 
 import random
@@ -9,113 +10,173 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from dtfixup.sql.synthesis.phrases.book import Said, tidy
-from dtfixup.sql.synthesis.phrases.queries import Query
-from dtfixup.sql.synthesis.phrases.things import Thing
+from dtfixup.sql.database.schema import Schema, quoted
+from dtfixup.sql.language.quantities import plain_number
+from dtfixup.sql.synthesis.phrases.book import Phrase, tidy
+from dtfixup.sql.synthesis.phrases.domain import Step
+from dtfixup.sql.synthesis.phrases.entities import Entity
 
-Condition: TypeAlias = Callable[[Query, int], str]
-"""The SQL of a condition on the table at a place of a query."""
+
+class QueryBuilder:
+    """One SELECT; tables are numbered by their position in the FROM clause, from 0."""
+
+    def __init__(self, schema: Schema, table: int) -> None:
+        self.schema = schema
+        self.where: str | None = None
+        self._from = [f"{quoted(schema.tables[table].name)} AS t0"]
+
+    def join(self, step: Step, at: int = 0) -> int:
+        """Join the table that a step leads to and return its number."""
+        source, target = step
+        joined = len(self._from)
+        table = self.schema.columns[target].table
+        name = quoted(self.schema.tables[table].name)
+        self._from.append(f"JOIN {name} AS t{joined} ON {self.column(source, at)} = {self.column(target, joined)}")
+        return joined
+
+    def walk(self, steps: Sequence[Step], at: int = 0) -> int:
+        """Join all tables along a path and return the number of the last."""
+        for step in steps:
+            at = self.join(step, at)
+        return at
+
+    def column(self, column: int, at: int = 0) -> str:
+        if self.schema.is_star(column):
+            return "*"
+        return f"t{at}.{quoted(self.schema.columns[column].name)}"
+
+    def sql(
+        self,
+        shown: Sequence[str],
+        *,
+        group: Sequence[str] = (),
+        having: str | None = None,
+        order: Sequence[str] = (),
+        limit: int | None = None,
+        is_distinct: bool = False,
+    ) -> str:
+        """The query as text."""
+        parts = [f"SELECT {'DISTINCT ' if is_distinct else ''}{', '.join(shown)} FROM {' '.join(self._from)}"]
+        parts += [f"WHERE {self.where}"] if self.where else []
+        parts += [f"GROUP BY {', '.join(group)}"] if group else []
+        parts += [f"HAVING {having}"] if having else []
+        parts += [f"ORDER BY {', '.join(order)}"] if order else []
+        parts += [f"LIMIT {limit}"] if limit is not None else []
+        return " ".join(parts)
+
+
+def literal(text: str) -> str:
+    """A value in SQL: numbers bare, texts quoted.
+
+    >>> literal("12"), literal("O'Hara")
+    ('12', "'O''Hara'")
+    """
+    return text if plain_number(text) == text else quoted_text(text)
+
+
+def quoted_text(text: str) -> str:
+    """A text in SQL quotes, even if it is a number."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+Condition: TypeAlias = Callable[[QueryBuilder, int], str]
+"""The SQL of a condition on a table of a query, given by its number."""
 
 
 @dataclass(frozen=True)
 class Restriction:
-    """What is said of things, and what it means."""
+    """A phrase that restricts an entity, and the condition that it means."""
 
-    said: Said
+    phrase: Phrase
     condition: Condition
     construct: str
     column: int | None = None
-    """The column that it is about; no two restrictions of a description share one."""
+    """The restricted column; no two restrictions of a description share one."""
 
 
-_PLACES = ("adj", "of", "post", "with", "pred", "rel")
-"""The order in which phrases stand in a description."""
+_KIND_ORDER = ("adj", "of", "post", "with", "pred", "rel")
+"""The order of phrases in a description."""
 
 
 @dataclass(frozen=True)
 class Description:
-    """Things under restrictions; the texts still have both numbers in them."""
+    """An entity under restrictions."""
 
-    thing: Thing
+    entity: Entity
     restrictions: tuple[Restriction, ...]
-    phrase: Said
-    subject: Said
-    predicate: Said | None
-    """`which {subject} {predicate}`; None where nothing said can be a predicate."""
+    phrase: Phrase
+    subject: Phrase
+    predicate: Phrase | None
+    """For `which {subject} {predicate}`; None where no phrase can be a predicate."""
 
     @property
     def columns(self) -> set[int | None]:
-        """Those that restrictions are about."""
+        """The restricted columns."""
         return {restriction.column for restriction in self.restrictions}
 
-    def is_said_in(self, text: str) -> bool:
-        """Whether a text says all that the query is restricted by."""
-        return all(said.many() in text or said.one() in text for said in (found.said for found in self.restrictions))
+    def is_expressed_in(self, text: str) -> bool:
+        """Whether a text contains the phrases of all restrictions."""
+        phrases = [restriction.phrase for restriction in self.restrictions]
+        return all(phrase.many() in text or phrase.one() in text for phrase in phrases)
 
-    def where(self, query: Query, at: int = 0) -> str | None:
-        """All conditions."""
+    def where(self, query: QueryBuilder, at: int = 0) -> str | None:
+        """All conditions, joined by AND."""
         parts = [restriction.condition(query, at) for restriction in self.restrictions]
         if len(parts) > 1:
             parts = [f"({part})" if " OR " in part else part for part in parts]
         return " AND ".join(parts) or None
 
 
-def describe(thing: Thing, restrictions: Sequence[Restriction], chance: random.Random) -> Description:
-    """Put restrictions into a noun phrase."""
-    ordered = sorted(restrictions, key=lambda restriction: _PLACES.index(restriction.said.kind))
-    spoken = [restriction.said for restriction in ordered]
-    phrase = _phrase(thing, spoken, chance)
-    able = [said for said in spoken if predicate_of(said) is not None]
-    chosen = chance.choice(able) if able else None
-    others = [said for said in spoken if said is not chosen]
+def describe(entity: Entity, restrictions: Sequence[Restriction], rng: random.Random) -> Description:
+    """A noun phrase for an entity under restrictions."""
+    ordered = sorted(restrictions, key=lambda restriction: _KIND_ORDER.index(restriction.phrase.kind))
+    phrases = [restriction.phrase for restriction in ordered]
+    phrase = _phrase(entity, phrases, rng)
+    able = [phrase for phrase in phrases if predicate_of(phrase) is not None]
+    chosen = rng.choice(able) if able else None
+    others = [phrase for phrase in phrases if phrase is not chosen]
     predicate = predicate_of(chosen) if chosen is not None else None
-    return Description(thing, tuple(ordered), phrase, _phrase(thing, others, chance), predicate)
+    return Description(entity, tuple(ordered), phrase, _phrase(entity, others, rng), predicate)
 
 
-def predicate_of(said: Said) -> Said | None:
-    """A phrase as what a verb says of its subject.
+def predicate_of(phrase: Phrase) -> Phrase | None:
+    """A phrase as a predicate, or None where it cannot be one.
 
-    >>> predicate_of(Said("with", "a price of 3")).one(), predicate_of(Said("adj", "red")).many()
+    >>> predicate_of(Phrase("with", "a price of 3")).one(), predicate_of(Phrase("adj", "red")).many()
     ('has a price of 3', 'are red')
     """
-    match said.kind:
+    match phrase.kind:
         case "with":
-            return replace(said, kind="pred", text=f"<have|has> {said.text}")
+            return replace(phrase, kind="pred", text=f"<have|has> {phrase.text}")
         case "post" | "adj":
-            return replace(said, kind="pred", text=f"<are|is> {said.text}")
+            return replace(phrase, kind="pred", text=f"<are|is> {phrase.text}")
         case "pred":
-            return said
+            return phrase
     return None
 
 
-def _phrase(thing: Thing, spoken: Sequence[Said], chance: random.Random) -> Said:
-    adjectives = [said.text for said in spoken if said.kind == "adj"]
-    text = " ".join([*adjectives, f"<{thing.noun.many}|{thing.noun.one}>"])
-    who = chance.choice(("who", "who", "that") if thing.is_person else ("that", "that", "which"))
-    before: Said | None = None
-    for said in spoken:
-        if said.kind == "adj":
-            continue
-        text += _joined(before, said, who)
-        before = said
-    return Said("things", tidy(text))
+def _phrase(entity: Entity, phrases: Sequence[Phrase], rng: random.Random) -> Phrase:
+    """A noun phrase: adjectives, the noun, and the other phrases."""
+    adjectives = [phrase.text for phrase in phrases if phrase.kind == "adj"]
+    text = " ".join([*adjectives, f"<{entity.noun.many}|{entity.noun.one}>"])
+    who = rng.choice(("who", "who", "that") if entity.is_person else ("that", "that", "which"))
+    following = [phrase for phrase in phrases if phrase.kind != "adj"]
+    for before, phrase in zip([None, *following], following, strict=False):
+        text += _joined(before, phrase, who)
+    return Phrase("things", tidy(text))
 
 
-def _joined(before: Said | None, said: Said, who: str) -> str:
-    """A phrase after the one before it."""
-    match said.kind, before.kind if before is not None else None:
-        case "with", "with":
-            return f" and {said.text}"
+def _joined(before: Phrase | None, phrase: Phrase, who: str) -> str:
+    """A phrase with the words that join it to the phrase before it."""
+    match phrase.kind, before.kind if before is not None else None:
+        case ("with", "with") | ("pred", "pred") | ("rel", "rel"):
+            return f" and {phrase.text}"
+        case "rel", "pred" | "with" if phrase.text.startswith(("whose", "where")):
+            return f" and {phrase.text}"
         case "with", _:
-            return f" with {said.text}"
-        case "pred", "pred":
-            return f" and {said.text}"
+            return f" with {phrase.text}"
         case "pred", _:
-            return f" {who} {said.text}"
+            return f" {who} {phrase.text}"
         case "post", "post":
-            return f" {who} <are|is> {said.text}"
-        case "rel", "rel":
-            return f" and {said.text}"
-        case "rel", "pred" | "with" if said.text.startswith(("whose", "where")):
-            return f" and {said.text}"
-    return f" {said.text}"
+            return f" {who} <are|is> {phrase.text}"
+    return f" {phrase.text}"

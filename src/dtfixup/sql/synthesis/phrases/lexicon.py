@@ -1,4 +1,4 @@
-"""What words of schemas mean to those who ask, read from `lexicon.yaml`, which explains its own form."""
+"""What the words of schemas mean in everyday English, read from `lexicon.yaml`, which explains its format."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -25,66 +25,65 @@ class Quantity:
     how: str | None = None
     """`how old` asks for it."""
     verb: tuple[str, str] | None = None
-    """In the plural and in the singular: things `cost` 5, a thing `costs` 5."""
+    """Plural and singular: they `cost` 5, it `costs` 5."""
     unit: str | None = None
     counted: str | None = None
-    """What there is more of, the more of it there is: inhabitants of a population."""
+    """What the number counts: the inhabitants of a population."""
     is_money: bool = False
     is_judged: bool = False
     is_order: bool = False
-    """A rank: the lowest is the best, and nobody adds it up."""
+    """Whether it is a rank: the lowest is the best, and sums mean nothing."""
 
 
 @dataclass(frozen=True, slots=True)
-class Happening:
-    """What is said of a thing by a time: it was `built`, it `opened`."""
+class TimeVerb:
+    """What happened at a time: it was `built`, it `opened`."""
 
     words: frozenset[str]
     passive: str | None = None
     active: str | None = None
     base: str | None = None
     pending: str | None = None
-    """What it is while the time is not known: a case without a closing date is `still open`."""
+    """The state while the time is missing: a case without a closing date is `still open`."""
 
 
 @dataclass(frozen=True, slots=True)
-class Deed:
+class Verb:
     """What rows of one table do with those of another: orders are `placed by` customers, who `placed` them."""
 
-    by: str
-    did: str
+    passive: str
+    past: str
     base: str
-    done: str
-    """`What did she place?`, and what has she `placed`?"""
+    participle: str
 
 
 @dataclass(frozen=True, slots=True)
 class Lexicon:
-    """All word lists."""
+    """All word lists, named as in `lexicon.yaml`, which explains them."""
 
     people: frozenset[str]
     owned: frozenset[str]
     held: frozenset[str]
     events: frozenset[str]
     numbers: Mapping[str, tuple[str, str]]
-    no_things: frozenset[str]
-    no_words: frozenset[str]
-    unsaid: frozenset[str]
+    not_entities: frozenset[str]
+    dropped_words: frozenset[str]
+    not_words: frozenset[str]
     nouns_in_ing: frozenset[str]
     no_measures: frozenset[str]
     places: frozenset[str]
-    short: Mapping[str, str]
+    abbreviations: Mapping[str, str]
     quantities: tuple[Quantity, ...]
     neutral: frozenset[str]
     units: Mapping[str, str]
     scales: Mapping[str, str]
-    happenings: tuple[Happening, ...]
-    said_of: Mapping[str, frozenset[str]]
+    time_verbs: tuple[TimeVerb, ...]
+    text_forms: Mapping[str, frozenset[str]]
     doers: Mapping[str, str]
     optional: frozenset[str]
-    deeds: Mapping[tuple[str, str], Deed]
-    """By the last words of the names of the table acted on and the acting one."""
-    passing: Mapping[str, frozenset[str]]
+    verbs: Mapping[tuple[str, str], Verb]
+    """By the head nouns of the table acted on and of the acting table."""
+    bridge_words: Mapping[str, frozenset[str]]
     superiors: Mapping[str, str]
 
 
@@ -95,34 +94,20 @@ def lexicon() -> Lexicon:
 
 
 def read_lexicon(text: str) -> Lexicon:
-    """Read word lists in the form of `lexicon.yaml`."""
+    """Read word lists in the format of `lexicon.yaml`."""
     rows = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     try:
-        return Lexicon(
-            people=frozenset(rows["people"]),
-            owned=frozenset(rows["owned"]),
-            held=frozenset(rows["held"]),
-            events=frozenset(rows["events"]),
-            numbers={word: _pair(forms) for word, forms in rows["numbers"].items()},
-            no_things=frozenset(rows["no_things"]),
-            no_words=frozenset(rows["no_words"]),
-            unsaid=frozenset(rows["unsaid"]),
-            nouns_in_ing=frozenset(rows["nouns_in_ing"]),
-            no_measures=frozenset(rows["no_measures"]),
-            places=frozenset(rows["places"]),
-            short=dict(rows["short"]),
-            quantities=tuple(_quantity(name, entry) for name, entry in rows["quantities"].items()),
-            neutral=frozenset(rows["neutral"]),
-            units=dict(rows["units"]),
-            scales=dict(rows["scales"]),
-            happenings=tuple(_happening(entry) for entry in rows["happened"]),
-            said_of={form: frozenset(words) for form, words in rows["said_of"].items()},
-            doers=dict(rows["doers"]),
-            optional=frozenset(rows["optional"]),
-            deeds={_last_two(pair): _deed(forms, rows["verbs"]) for pair, forms in rows["deeds"].items()},
-            passing={did: frozenset(words) for did, words in rows["passing"].items()},
-            superiors=dict(rows["superiors"]),
-        )
+        verb_forms = rows.pop("verb_forms")
+        lists: dict[str, Any] = rows | {
+            "numbers": {word: _pair(forms) for word, forms in rows["numbers"].items()},
+            "quantities": tuple(_quantity(name, entry) for name, entry in rows["quantities"].items()),
+            "time_verbs": tuple(_time_verb(entry) for entry in rows["time_verbs"]),
+            "text_forms": {form: frozenset(words) for form, words in rows["text_forms"].items()},
+            "verbs": {_last_two(pair): _verb(forms, verb_forms) for pair, forms in rows["verbs"].items()},
+            "bridge_words": {past: frozenset(words) for past, words in rows["bridge_words"].items()},
+        }
+        lists |= {name: frozenset(words) for name, words in lists.items() if isinstance(words, list)}
+        return Lexicon(**lists)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ConfigError(f"word lists of the phrase book: {type(error).__name__}: {error}") from None
 
@@ -137,10 +122,10 @@ def _last_two(pair: str) -> tuple[str, str]:
     return lemma(acted_on), lemma(acting)
 
 
-def _deed(forms: str, verbs: Mapping[str, str]) -> Deed:
-    by, did = _pair(forms)
-    base, _, done = verbs[did].partition("/")
-    return Deed(by, did, base, done or did)
+def _verb(forms: str, verbs: Mapping[str, str]) -> Verb:
+    passive, past = _pair(forms)
+    base, _, participle = verbs[past].partition("/")
+    return Verb(passive, past, base, participle or past)
 
 
 def _quantity(name: str, entry: Mapping[str, Any]) -> Quantity:
@@ -151,6 +136,6 @@ def _quantity(name: str, entry: Mapping[str, Any]) -> Quantity:
     return Quantity(name, **read | {"words": frozenset(entry["words"])})
 
 
-def _happening(entry: Mapping[str, Any]) -> Happening:
+def _time_verb(entry: Mapping[str, Any]) -> TimeVerb:
     active, base = _pair(entry["active"]) if "active" in entry else (None, None)
-    return Happening(frozenset(entry["words"]), entry.get("passive"), active, base, entry.get("pending"))
+    return TimeVerb(frozenset(entry["words"]), entry.get("passive"), active, base, entry.get("pending"))

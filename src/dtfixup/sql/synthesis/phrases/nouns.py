@@ -1,6 +1,6 @@
-"""What tables and columns are called in a question: nouns in both numbers, without what only a database would say.
+"""Everyday nouns for tables and columns, in singular and plural, without the jargon of databases.
 
-In: natural names of a schema. Out: `Noun`s, or None where a name is not one that people would say.
+In: natural names of a schema. Out: `Noun`s, or None where a name is not everyday English.
 """
 
 import re
@@ -29,35 +29,35 @@ class Noun:
     many: str
     head: str
     is_plural: bool = False
-    """Whether it is said in the plural even of one thing: its sales."""
+    """Whether even one has the plural: its sales."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A column's name taken apart: the noun, the unit that the name has, or what the column counts."""
+    """The parts of a column's name: the noun, the unit, and what the column counts."""
 
     noun: Noun
     unit: str | None = None
     counted: str | None = None
 
 
-def thing_noun(natural: str) -> Noun | None:
-    """What the rows of a table are called.
+def entity_noun(natural: str) -> Noun | None:
+    """The noun for the rows of a table.
 
-    >>> thing_noun("ref product categories").many, thing_noun("participates in"), thing_noun("staff").one
+    >>> entity_noun("ref product categories").many, entity_noun("participates in"), entity_noun("staff").one
     ('product categories', None, 'staff member')
     """
     words = natural.lower().split()
-    while len(words) > 1 and words[0] in lexicon().no_words:
+    while len(words) > 1 and words[0] in lexicon().dropped_words:
         words = words[1:]
-    while len(words) > 1 and words[-1] in lexicon().no_words:
+    while len(words) > 1 and words[-1] in lexicon().dropped_words:
         words = words[:-1]
     if not words or len(words) > 3 or not _SMALL.isdisjoint(words) or not all(map(_is_word, words)):
         return None
     last = lemma(words[-1])
     if (
-        last in lexicon().no_things
-        or words[-1] in lexicon().no_things
+        last in lexicon().not_entities
+        or words[-1] in lexicon().not_entities
         or words[0].endswith(("tes", "ves", "ays", "akes"))
     ):
         return None
@@ -69,7 +69,7 @@ def thing_noun(natural: str) -> Noun | None:
 
 
 def noun_of(name: str) -> Noun:
-    """A plain name in both numbers.
+    """A name in singular and plural.
 
     >>> noun_of("date of birth").many, noun_of("faculty").one, noun_of("camera lens").many
     ('dates of birth', 'faculty member', 'camera lenses')
@@ -90,7 +90,7 @@ def noun_of(name: str) -> Noun:
 
 
 def _head(words: list[str]) -> int:
-    """Where the head of a name stands: before `of`, before what was done to it, or at the end."""
+    """The position of a name's head: before `of`, before a participle, or at the end."""
     place = next((place for place, word in enumerate(words) if place and word in _SMALL), len(words)) - 1
     while place > 0 and (words[place].endswith("ed") or words[place] in _AFTER):
         place -= 1
@@ -98,17 +98,17 @@ def _head(words: list[str]) -> int:
 
 
 def _cased(name: str, words: list[str]) -> str:
-    """A name with the capitals that its words had."""
+    """A name with the capitals of its original words."""
     capitals = {word.lower(): word for word in words if not word.islower()}
-    said = []
+    restored = []
     for word in name.split():
         stem = word.removesuffix("s")
-        said.append(capitals.get(word) or (f"{capitals[stem]}s" if stem in capitals else word))
-    return " ".join(said)
+        restored.append(capitals.get(word) or (f"{capitals[stem]}s" if stem in capitals else word))
+    return " ".join(restored)
 
 
 def attribute_noun(natural: str, table: str, *, holds_words: bool = False) -> Measured | None:
-    """What a column of a table is called, without the words that are its table's; a code of `words` is no code.
+    """The noun for a column, without the words of its table's name; `code` is dropped where the values are words.
 
     >>> attribute_noun("num of employees", "market").counted, attribute_noun("length feet", "bridge").unit
     ('employees', 'feet')
@@ -127,7 +127,7 @@ def attribute_noun(natural: str, table: str, *, holds_words: bool = False) -> Me
     if len(words) > 1 and words[-1] == "code" and holds_words:
         words = words[:-1]
     words, unit = _without_unit(words)
-    words = [part for word in words for part in lexicon().short.get(word, word).split()]
+    words = [part for word in words for part in lexicon().abbreviations.get(word, word).split()]
     if not words or len(words) > _MOST_WORDS or words[-1] in _SMALL or words[0] in _SMALL:
         return None
     if not all(word in _SMALL or _is_word(word) for word in words):
@@ -148,7 +148,7 @@ def attribute_noun(natural: str, table: str, *, holds_words: bool = False) -> Me
 
 
 def _in_order(words: list[str], table: str) -> list[str]:
-    """The words of a name as people put them: one of several places, and `start date` for `date contract start`."""
+    """The words of a name in everyday order: `start date` for `date contract start`, `state` for `state province`."""
     if len(words) > 1 and lexicon().places.issuperset(words):
         return [words[-1] if words[0] == "zip" else words[0]]
     if len(words) > 2 and words[0] == "date" and words[1] not in _SMALL:
@@ -166,11 +166,12 @@ def _in_order(words: list[str], table: str) -> list[str]:
 
 
 def _counted(name: str) -> str | None:
+    """What a column counts, in the plural, if its name says so."""
     match = _COUNTED.fullmatch(name)
     if match is None:
         return None
     what = match["of"] or match["count"] or match["bare"]
-    what = " ".join(lexicon().short.get(word, word) for word in what.split())
+    what = " ".join(lexicon().abbreviations.get(word, word) for word in what.split())
     parts = what.split()
     if not all(word in _SMALL or _is_word(word) for word in parts) or parts[0] in _SMALL or parts[-1].endswith("ed"):
         return None
@@ -178,7 +179,7 @@ def _counted(name: str) -> str | None:
 
 
 def _without_unit(words: list[str]) -> tuple[list[str], str | None]:
-    """The words of a name before its unit, and the unit as it is said."""
+    """The words of a name without its unit, and the unit as people write it."""
     known = lexicon()
     for length in (2, 1):
         tail = words[-length:]
@@ -194,6 +195,7 @@ def _without_unit(words: list[str]) -> tuple[list[str], str | None]:
 
 
 def _is_word(word: str) -> bool:
-    if word in lexicon().unsaid:
+    """Whether a word of a name is everyday English or an abbreviation in capitals."""
+    if word in lexicon().not_words:
         return False
     return word.isupper() or word in ("ID", "IDs") or (word.isalpha() and len(word) > 2 and is_english(word))

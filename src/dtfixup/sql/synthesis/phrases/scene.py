@@ -1,86 +1,114 @@
-"""What the ways of asking share: one database, the book, a stream of chance; and the slots that most rules have.
+"""What all questions about a database share: random choices, common slots, and drafts.
 
-In: a `Domain`. Out: `Draft`s, made by the functions of the modules `asking_*`.
+In: a `Domain`. Out: a `Scene`, from which the modules `*_questions` make `Draft`s.
 """
 
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TypeVar
 
-from dtfixup.sql.synthesis.phrases.attribute_words import attribute_slots
-from dtfixup.sql.synthesis.phrases.book import book
-from dtfixup.sql.synthesis.phrases.descriptions import Description, Restriction, describe
+from dtfixup.sql.synthesis.phrases.book import Phrase, book, full_question
+from dtfixup.sql.synthesis.phrases.descriptions import Description, QueryBuilder, Restriction, describe, literal
 from dtfixup.sql.synthesis.phrases.domain import Domain
+from dtfixup.sql.synthesis.phrases.entities import Attribute, Entity, Kind
 from dtfixup.sql.synthesis.phrases.lexicon import lexicon
-from dtfixup.sql.synthesis.phrases.manner import put
-from dtfixup.sql.synthesis.phrases.numbers_said import listed
-from dtfixup.sql.synthesis.phrases.queries import Query, literal
 from dtfixup.sql.synthesis.phrases.restrictions import Restrictor
-from dtfixup.sql.synthesis.phrases.text_restrictions import is_sayable
-from dtfixup.sql.synthesis.phrases.things import Attribute, Kind, Thing
+from dtfixup.sql.synthesis.phrases.values import is_quotable
+from dtfixup.sql.synthesis.phrases.wording import attribute_slots, comma_list
 
-USUAL = {"compare": 5.0, "value": 5.0, "time": 3.0, "flag": 1.0, "pattern": 1.0, "range": 1.0, "blank": 0.5}
-"""Restrictions that any question may have besides what it is about."""
+Option = TypeVar("Option")
+
+USUAL_RESTRICTIONS = {
+    "compare": 5.0,
+    "value": 5.0,
+    "time": 3.0,
+    "flag": 1.0,
+    "pattern": 1.0,
+    "range": 1.0,
+    "blank": 0.5,
+}
+"""Weights of the restrictions that any question may have."""
 
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A question with its query, before anything is checked."""
+    """A question with its query, not yet checked."""
 
     question: str
     sql: str
     construct: str
     may_be_empty: bool = False
-    """Whether no rows are an answer: nothing is missing."""
+    """Whether an empty result is a proper answer."""
+
+
+class NoDraftError(Exception):
+    """The random choices made no question; other choices may."""
 
 
 @dataclass(frozen=True)
-class Example:
-    """One row of a thing: how it is called, and the condition that finds it."""
+class NamedRow:
+    """One row: its name, and the condition that finds it."""
 
-    said: str
-    condition: Callable[[Query, int], str]
+    name: str
+    condition: Callable[[QueryBuilder, int], str]
 
 
 class Scene:
-    """A database that is asked about."""
+    """A database to ask about, with the phrase book and a random stream."""
 
-    def __init__(self, domain: Domain, chance: random.Random) -> None:
-        self.domain, self.chance, self.book = domain, chance, book()
-        self.restrictor = Restrictor(domain, self.book, chance)
+    def __init__(self, domain: Domain, rng: random.Random) -> None:
+        self.domain, self.rng, self.book = domain, rng, book()
+        self.restrictor = Restrictor(domain, self.book, rng)
 
     @property
-    def things(self) -> tuple[Thing, ...]:
-        return self.domain.things
+    def entities(self) -> tuple[Entity, ...]:
+        return self.domain.entities
 
-    def query(self, thing: Thing) -> Query:
-        return Query(self.domain.schema, thing.table)
+    def query(self, about: Entity | Description) -> QueryBuilder:
+        """A query over an entity, under the conditions of a description."""
+        if isinstance(about, Entity):
+            return QueryBuilder(self.domain.schema, about.table)
+        query = QueryBuilder(self.domain.schema, about.entity.table)
+        query.where = about.where(query)
+        return query
 
-    def pick_thing(self, fits: Callable[[Thing], bool] = lambda thing: True) -> Thing | None:
-        """A thing; those with more to ask about more often."""
-        able = [thing for thing in self.things if fits(thing)]
-        weights = [1.0 + min(len(thing.attributes), 8) for thing in able]
-        return self.chance.choices(able, weights)[0] if able else None
+    def pick(self, options: Sequence[Option], weights: Sequence[float] | None = None) -> Option:
+        """A random option; `NoDraftError` if there is none."""
+        if not options:
+            raise NoDraftError
+        return self.rng.choices(options, weights)[0] if weights is not None else self.rng.choice(options)
+
+    def word(self, rule: str, slots: Mapping[str, str]) -> Phrase:
+        """A random wording of a rule; `NoDraftError` if there is none."""
+        phrase = self.book.choose(rule, slots, self.rng)
+        if phrase is None:
+            raise NoDraftError
+        return phrase
+
+    def pick_entity(self, fits: Callable[[Entity], bool] = lambda entity: True) -> Entity:
+        """A random entity, weighted by its number of attributes."""
+        able = [entity for entity in self.entities if fits(entity)]
+        return self.pick(able, [1.0 + min(len(entity.attributes), 8) for entity in able])
 
     def describe(
-        self, thing: Thing, ways: Mapping[str, float] | None = None, most: int = 2, fewest: int = 0
-    ) -> Description | None:
-        """A thing under restrictions: the first by one of `ways`, further ones by usual ones."""
-        count = self.chance.choice([number for number in (0, 1, 1, 2) if fewest <= number <= most] or [fewest])
-        found: list[Restriction] = []
+        self, entity: Entity, kinds: Mapping[str, float] = USUAL_RESTRICTIONS, most: int = 2, fewest: int = 0
+    ) -> Description:
+        """An entity under `fewest` to `most` restrictions, the first of one of `kinds`, further ones of usual kinds."""
+        count = self.rng.choice([number for number in (0, 1, 1, 2) if fewest <= number <= most] or [fewest])
+        restrictions: list[Restriction] = []
         for number in range(count):
-            restriction = self.restrictor.any(thing, ways if ways and number == 0 else USUAL)
-            if restriction is not None and restriction.column not in [other.column for other in found]:
-                found.append(restriction)
+            restriction = self.restrictor.any(entity, kinds if number == 0 else USUAL_RESTRICTIONS)
+            if restriction is not None and restriction.column not in [other.column for other in restrictions]:
+                restrictions.append(restriction)
             elif number < fewest:
-                return None
-        return describe(thing, found, self.chance)
+                raise NoDraftError
+        return describe(entity, restrictions, self.rng)
 
-    def pick_described(self, fits: Callable[[Thing], bool] = lambda thing: True, most: int = 1) -> Description | None:
-        """A thing, under restrictions or without."""
-        thing = self.pick_thing(fits)
-        return self.describe(thing, most=most) if thing is not None else None
+    def pick_described(self, fits: Callable[[Entity], bool] = lambda entity: True, most: int = 1) -> Description:
+        """A random entity, with or without restrictions."""
+        return self.describe(self.pick_entity(fits), most=most)
 
     def draft(
         self,
@@ -88,179 +116,171 @@ class Scene:
         slots: Mapping[str, str],
         sql: str,
         construct: str,
-        about: Thing | Description,
-        told: Description | None = None,
+        about: Entity | Description,
+        other: Description | None = None,
         *,
         may_be_empty: bool = False,
-    ) -> Draft | None:
-        """What a rule says, put into a question; None where it leaves a restriction unsaid.
+    ) -> Draft:
+        """A question in the words of a rule; `NoDraftError` where the words leave out a restriction of the query.
 
-        `about` is what is asked for, `told` what else the query restricts.
+        `about` is what is asked for, `other` is what else the query restricts.
         """
-        said = self.book.say(rule, slots, self.chance)
-        described = [found for found in (about, told) if isinstance(found, Description)]
-        if said is None or not all(found.is_said_in(said.many()) for found in described):
-            return None
-        thing = about.thing if isinstance(about, Description) else about
-        question = put(said, self.book, self.chance, is_person=thing.is_person, is_number=rule in _NUMBERS)
+        phrase = self.word(rule, slots)
+        described = [description for description in (about, other) if isinstance(description, Description)]
+        if not all(description.is_expressed_in(phrase.many()) for description in described):
+            raise NoDraftError
+        entity = about.entity if isinstance(about, Description) else about
+        question = full_question(phrase, self.book, self.rng, is_person=entity.is_person, is_number=rule in _NUMBERS)
         return Draft(question, sql, construct, may_be_empty)
 
-    # Slots
-
-    def slots_of(self, description: Description) -> dict[str, str]:
-        """How things are named, in both numbers, as a subject and its predicate."""
-        thing, predicate = description.thing, description.predicate
+    def description_slots(self, description: Description) -> dict[str, str]:
+        """A description in both numbers, and as a subject with its predicate."""
+        entity, predicate = description.entity, description.predicate
         slots = {
             "things": description.phrase.many(),
             "thing": description.phrase.one(),
             "subject": description.subject.many(),
-            "bare": thing.noun.many,
-            "all": self.say_all(thing),
-            "its": "their" if thing.is_person else "its",
-            "our_or_the": "our" if thing.is_owned and self.chance.random() < 0.6 else "the",
-            **self.title_slots(thing),
+            "bare": entity.noun.many,
+            "all": self.all_word(entity),
+            "its": "their" if entity.is_person else "its",
+            "our_or_the": "our" if entity.is_owned and self.rng.random() < 0.6 else "the",
+            **self.title_slots(entity),
         }
         if not description.restrictions:
-            slots["bare1"] = thing.noun.one
-        kinds = [restriction.said.kind for restriction in description.restrictions]
+            slots["bare1"] = entity.noun.one
+        kinds = [restriction.phrase.kind for restriction in description.restrictions]
         if len(kinds) < 2 and set(kinds) <= {"adj", "post", "with"}:
             slots["short"] = slots["things"]
         if kinds:
             slots["told"] = slots["things"]
-        if thing.is_person:
+        if entity.is_person:
             slots |= {"things_person": slots["things"], "thing_person": slots["thing"]}
         if predicate is not None:
             slots["pred"] = predicate.many()
-            if thing.is_person and len(description.restrictions) == 1 and self.is_only_person(thing):
+            if entity.is_person and len(description.restrictions) == 1 and self.is_only_person(entity):
                 slots["pred1"] = predicate.one()
         return slots
 
-    def say_all(self, thing: Thing) -> str:
-        said = self.book.say("all", {"our": "our"} if thing.is_owned else {}, self.chance)
-        return said.text if said is not None else "the"
+    def all_word(self, entity: Entity) -> str:
+        """The words before all rows of an entity: `the`, `all`, `our`."""
+        return self.word("all", {"our": "our"} if entity.is_owned else {}).text
 
-    def title_slots(self, thing: Thing) -> dict[str, str]:
-        """What things are called by: names, titles, first and last names."""
-        if len(thing.titles) == 2:
-            one = self.chance.choice(("name", "full name", "first and last name", "first name and last name"))
+    def title_slots(self, entity: Entity) -> dict[str, str]:
+        """What the names of an entity's rows are called: names, titles, first and last names."""
+        if len(entity.titles) == 2:
+            one = self.rng.choice(("name", "full name", "first and last name", "first name and last name"))
             return {"name": one, "names": one + "s" if " name and " not in one else "first names and last names"}
-        if thing.titles:
-            one = "title" if thing.titles[0].noun.head == "title" else "name"
+        if entity.titles:
+            one = "title" if entity.titles[0].noun.head == "title" else "name"
             return {"name": one, "names": f"{one}s"}
         return {}
 
-    def is_only_person(self, thing: Thing, attribute: Attribute | None = None) -> bool:
-        """Whether `who` can mean nobody else, or nobody else who has an attribute of that name."""
-        others = [other for other in self.things if other.is_person and other is not thing]
+    def is_only_person(self, entity: Entity, attribute: Attribute | None = None) -> bool:
+        """Whether `who` can only mean this entity, among all people or among those with an attribute of that name."""
+        others = [other for other in self.entities if other.is_person and other is not entity]
         if attribute is None:
             return not others
-        return not any(found.noun.one == attribute.noun.one for other in others for found in other.attributes)
+        return all(found.noun.one != attribute.noun.one for other in others for found in other.attributes)
 
-    # SQL
+    def titles(self, query: QueryBuilder, entity: Entity, at: int = 0) -> list[str]:
+        """The columns that name an entity's rows, as SQL."""
+        return [query.column(title.column, at) for title in entity.titles]
 
-    def titles(self, query: Query, thing: Thing, at: int = 0) -> list[str]:
-        return [query.column(title.column, at) for title in thing.titles]
-
-    # Attributes
-
-    def shown(self, thing: Thing, most: int = 2) -> list[Attribute]:
-        """Attributes to ask for, other than names."""
+    def pick_attributes(self, entity: Entity, most: int = 2) -> list[Attribute]:
+        """One to `most` random attributes other than names."""
         able = [
             attribute
-            for attribute in thing.attributes
-            if attribute not in thing.titles and attribute.kind is not Kind.FLAG and attribute is not thing.key
+            for attribute in entity.attributes
+            if attribute not in entity.titles and attribute.kind is not Kind.FLAG and attribute is not entity.key
         ]
-        plain = [attribute for attribute in able if attribute.kind is not Kind.LABEL or self.chance.random() < 0.3]
-        count = min(self.chance.randint(1, most), len(plain))
-        chosen = self.chance.sample(plain, count)
+        plain = [attribute for attribute in able if attribute.kind is not Kind.LABEL or self.rng.random() < 0.3]
+        count = min(self.rng.randint(1, most), len(plain))
+        chosen = self.rng.sample(plain, count)
         return chosen if len({attribute.noun.one for attribute in chosen}) == len(chosen) else chosen[:1]
 
-    def attributes_said(self, thing: Thing, attributes: Sequence[Attribute]) -> dict[str, str]:
-        slots = [attribute_slots(attribute, thing) for attribute in attributes]
-        many, one = [found["attr_n"] for found in slots], [found["attr"] for found in slots]
-        titles = self.title_slots(thing)
-        said = {"attrs": listed(many), "attrs1": listed(one)}
+    def pick_attribute(self, entity: Entity) -> Attribute:
+        """A random attribute other than names; `NoDraftError` if there is none."""
+        attributes = self.pick_attributes(entity, 1)
+        if not attributes:
+            raise NoDraftError
+        return attributes[0]
+
+    def attribute_list_slots(self, entity: Entity, attributes: Sequence[Attribute]) -> dict[str, str]:
+        """Lists of attribute names, with and without the names of rows."""
+        slots = [attribute_slots(attribute, entity) for attribute in attributes]
+        many, one = [names["attr_n"] for names in slots], [names["attr"] for names in slots]
+        titles = self.title_slots(entity)
+        lists = {"attrs": comma_list(many)}
         if titles:
-            said |= {"names_attrs": listed([titles["names"], *many]), "name_attrs1": listed([titles["name"], *one])}
-        return said
+            lists |= {
+                "names_attrs": comma_list([titles["names"], *many]),
+                "name_attrs1": comma_list([titles["name"], *one]),
+            }
+        return lists
 
-    def measures(self, thing: Thing) -> list[Attribute]:
-        """What can be added up and averaged."""
+    def group_keys(self, entity: Entity) -> list[Attribute]:
+        """Attributes to group an entity's rows by."""
         return [
             attribute
-            for attribute in thing.of_kind(Kind.NUMBER, Kind.COUNTED)
-            if not (attribute.quantity is not None and attribute.quantity.is_order)
-        ]
-
-    def keys(self, thing: Thing) -> list[Attribute]:
-        """What things fall into groups by."""
-        return [
-            attribute
-            for attribute in thing.of_kind(Kind.TEXT, Kind.YEAR)
-            if attribute.comes_again
-            and attribute not in thing.titles
+            for attribute in entity.of_kind(Kind.TEXT, Kind.YEAR)
+            if attribute.has_repeats
+            and attribute not in entity.titles
             and attribute.noun.head not in _no_keys()
             and not attribute.noun.is_plural
         ]
 
-    # One row
+    def pick_row(self, entity: Entity) -> NamedRow:
+        """A random row of an entity by its name: `the film Avatar`, `Anna Smith`."""
+        if not entity.titles:
+            raise NoDraftError
+        if len(entity.titles) == 2:
+            return self._person_by_names(entity)
+        title = entity.titles[0]
+        values = [value for value in title.content.values if is_quotable(value) and any(map(str.isalpha, value))]
+        return self._named_row(entity, {title.column: self.pick(values)})
 
-    def example(self, thing: Thing) -> Example | None:
-        """A row of a thing by its name: `the film Avatar`, `Anna Smith`."""
-        if not thing.titles:
-            return None
-        if len(thing.titles) == 2:
-            return self._person_by_names(thing)
-        title = thing.titles[0]
-        values = [value for value in title.held.values if is_sayable(value) and any(map(str.isalpha, value))]
-        if not values:
-            return None
-        value = self.chance.choice(values)
-        said = self.called(thing, value)
-        return Example(said, lambda query, at: f"{query.column(title.column, at)} = {literal(value)}")
+    def _named_row(self, entity: Entity, values: Mapping[int, str]) -> NamedRow:
+        return NamedRow(
+            self._row_name(entity, " ".join(values.values())),
+            lambda query, at: " AND ".join(
+                f"{query.column(column, at)} = {literal(value)}" for column, value in values.items()
+            ),
+        )
 
-    def called(self, thing: Thing, value: str) -> str:
-        """A row by its name, with what it is where the name may not tell."""
-        noun = thing.noun.one
-        if thing.is_person:
-            return self.chance.choice((value, value, f"{noun} {value}", f"the {noun} {value}"))
-        mark = self.chance.choice(("", "", '"', "'"))
-        return self.chance.choice(
+    def _row_name(self, entity: Entity, value: str) -> str:
+        """The name of a row, mostly with its noun, unless it is a person."""
+        noun = entity.noun.one
+        if entity.is_person:
+            return self.rng.choice((value, value, f"{noun} {value}", f"the {noun} {value}"))
+        mark = self.rng.choice(("", "", '"', "'"))
+        return self.rng.choice(
             (
                 value,
                 f"the {noun} {mark}{value}{mark}",
                 f"the {noun} {mark}{value}{mark}",
-                f"the {noun} (called|named) {mark}{value}{mark}".replace(
-                    "(called|named)", self.chance.choice(("called", "named"))
-                ),
+                f"the {noun} {self.rng.choice(('called', 'named'))} {mark}{value}{mark}",
             )
         )
 
-    def _person_by_names(self, thing: Thing) -> Example | None:
-        """A person by first and last name, which must be of one row, or by one of them."""
-        pairs = self.domain.name_pairs(thing)
-        fitting = [pair for pair in pairs if all(map(is_sayable, pair))]
-        if not fitting:
-            return None
-        first, last = self.chance.choice(fitting)
-        columns = [title.column for title in thing.titles]
-        if self.chance.random() < 0.3:
-            part = self.chance.randrange(2)
-            name = (first, last)[part]
-            noun = thing.noun.one
-            said = name if part == 0 else f"the {noun} {name}"
-            return Example(said, lambda query, at: f"{query.column(columns[part], at)} = {literal(name)}")
-        return Example(
-            self.called(thing, f"{first} {last}"),
-            lambda query, at: " AND ".join(
-                f"{query.column(column, at)} = {literal(name)}"
-                for column, name in zip(columns, (first, last), strict=True)
-            ),
+    def _person_by_names(self, entity: Entity) -> NamedRow:
+        """A person by first and last name, both of one row, or by one of them."""
+        pairs = [pair for pair in self.domain.name_pairs[entity.table] if all(map(is_quotable, pair))]
+        names = self.pick(pairs)
+        columns = [title.column for title in entity.titles]
+        if self.rng.random() >= 0.3:
+            return self._named_row(entity, dict(zip(columns, names, strict=True)))
+        part = self.rng.randrange(2)
+        name, column = names[part], columns[part]
+        return NamedRow(
+            name if part == 0 else f"the {entity.noun.one} {name}",
+            lambda query, at: f"{query.column(column, at)} = {literal(name)}",
         )
 
-    def possessive(self, said: str) -> dict[str, str]:
-        """`Anna's`; of nothing in quotes."""
-        return {} if said.endswith(('"', "'")) else {"x_possessive": f"{said}'" if said.endswith("s") else f"{said}'s"}
+    def possessive(self, name: str) -> dict[str, str]:
+        """The genitive of a name, such as `Anna's`; empty for names in quotes."""
+        if name.endswith(('"', "'")):
+            return {}
+        return {"x_possessive": f"{name}'" if name.endswith("s") else f"{name}'s"}
 
 
 _NUMBERS = frozenset(
@@ -271,6 +291,6 @@ _NO_KEYS = frozenset(["description", "note", "text", "address", "email", "commen
 
 @lru_cache(maxsize=1)
 def _no_keys() -> frozenset[str]:
-    """Last words of columns that nobody groups by: what is written out, and what is measured."""
+    """Heads of columns that nobody groups by: free text and measures."""
     measured = (word for quantity in lexicon().quantities if not quantity.is_order for word in quantity.words)
     return _NO_KEYS | (frozenset(measured) - {"rating", "grade"})
