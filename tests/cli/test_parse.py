@@ -87,6 +87,17 @@ def test_nested_fields_have_their_own_and_short_names() -> None:
     assert call("--layers", "4", "--data", "x")[1].model.layers == 4
 
 
+def test_a_parameter_is_not_settings_because_of_its_name() -> None:
+    files: list[Path | None] = []
+
+    def read(settings: Path | None = None) -> None:
+        """Read a file."""
+        files.append(settings)
+
+    read_call(read, ["--settings", "a.yaml"], "read")()
+    assert files == [Path("a.yaml")]
+
+
 def test_a_list_ends_at_the_next_option() -> None:
     assert call("--words", "a", "b-c", "--resume", "--data", "x") == (Path("x"), Whole(), True, ("a", "b-c"))
 

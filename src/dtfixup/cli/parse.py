@@ -44,7 +44,7 @@ _OBVIOUS = ("", "None", "False", "True")
 
 @dataclass(frozen=True)
 class Settings:
-    """Annotates the parameter `settings` of a verb."""
+    """Annotates the parameter of a verb whose fields are options themselves."""
 
     presets: Mapping[str, Callable[[], Any]] | None = None
     """Settings to begin with, by name; otherwise the parameter's default."""
@@ -127,14 +127,15 @@ def _verb(function: Callable[..., None], words: Sequence[str]) -> StructConstruc
     options: list[StructFieldSpec] = []
     fields_of_settings: list[str] = []
     start: Any = None
+    parameter_of_settings = ""
     for name, parameter in inspect.signature(function).parameters.items():
-        if name != "settings":
+        marks = getattr(hints[name], "__metadata__", ())
+        settings = next((mark for mark in marks if isinstance(mark, Settings)), None)
+        if settings is None:
             default = tyro.MISSING_NONPROP if parameter.default is parameter.empty else parameter.default
             options.append(_option(name, hints[name], texts, default))
             continue
-        marks = getattr(hints[name], "__metadata__", ())
-        settings = next((mark for mark in marks if isinstance(mark, Settings)), Settings())
-        start = parameter.default
+        start, parameter_of_settings = parameter.default, name
         if settings.presets is not None:
             start = _settings_at_start(settings.presets, words)
             options += _fields(Start())
@@ -144,7 +145,7 @@ def _verb(function: Callable[..., None], words: Sequence[str]) -> StructConstruc
 
     def call(**values: Any) -> Callable[[], None]:
         if start is not None:
-            values["settings"] = replace(start, **{name: values[name] for name in fields_of_settings})
+            values[parameter_of_settings] = replace(start, **{name: values[name] for name in fields_of_settings})
         return partial(function, **{name: values[name] for name in hints if name in values})
 
     return StructConstructorSpec(call, tuple(options))
