@@ -16,6 +16,7 @@ from rich.markup import escape
 from tyro.conf import Positional, arg
 
 from dtfixup.cli.options import locate, question_and_database
+from dtfixup.cli.parse import Settings
 from dtfixup.errors import ConfigError, DtFixupError
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def ask(
     *,
     database: str | None = None,
     model: Path | None = None,
-    settings: AskOptions = AskOptions(),  # noqa: B008, it is frozen
+    settings: Annotated[AskOptions, Settings()] = AskOptions(),  # noqa: B008, it is frozen
     names: Path | None = None,
     namespace: str | None = None,
 ) -> None:

@@ -31,7 +31,7 @@ def test_every_public_name_is_described_as_the_source_has_it(pages: Path) -> Non
     text = (pages / "api.md").read_text(encoding="utf-8")
     public = [name for package in reference.PACKAGES for name in import_module(package).__all__]
     assert [name for name in public if f"### {name}\n" not in text] == []
-    assert "Rows(parameter: Tensor, start: int, stop: int)" in text
+    assert "FusedRows(parameter: Tensor, start: int, stop: int)" in text
     assert "    learning_rate: float = 1e-06,\n" in text
     assert "```py\n>>> strategy_named(" in text
     assert "| `MissingExtraError` |" in text
