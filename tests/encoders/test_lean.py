@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dtfixup.encoders import Encoder, LeanEncoder, Tokenizer, load_encoder, load_reader, load_tokenizer
+from dtfixup.encoders import Encoder, LeanEncoder, Tokenizer, load_encoder, load_frozen_encoder, load_tokenizer
 from dtfixup.encoders.lean import lean_encoder, lean_tokenizer
 from dtfixup.encoders.load import minilm_path
 from dtfixup.errors import EncoderError
@@ -27,7 +27,7 @@ def tokenizer() -> Tokenizer:
 
 
 def test_states_and_names_are_those_of_transformers(whole: Encoder) -> None:
-    lean = load_reader()
+    lean = load_frozen_encoder()
     assert isinstance(lean, LeanEncoder)
     assert [name for name, _ in lean.named_parameters()] == [name for name, _ in whole.named_parameters()]
     assert (lean.dim, lean.max_tokens, lean.name) == (whole.dim, whole.max_tokens, whole.name)
@@ -72,9 +72,9 @@ def test_the_parser_needs_neither_transformers_nor_the_compiler_of_torch() -> No
     """Importing them takes longer than answering."""
     program = """
 import sys
-from dtfixup.encoders import load_reader, load_tokenizer
+from dtfixup.encoders import load_frozen_encoder, load_tokenizer
 import dtfixup.sql.ask.parser
-load_reader(), load_tokenizer().pieces(["pier"])
+load_frozen_encoder(), load_tokenizer().pieces(["pier"])
 print([name for name in ("transformers", "torch._dynamo", "scipy", "lightning") if name in sys.modules])
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

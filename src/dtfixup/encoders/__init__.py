@@ -11,7 +11,7 @@ with needs_extra("hf", "pre-trained encoders"):
         encoder_identity,
         encoder_sha256,
         load_encoder,
-        load_reader,
+        load_frozen_encoder,
         load_tokenizer,
     )
     from dtfixup.encoders.pooling import pool_words
@@ -24,7 +24,7 @@ __all__ = [
     "encoder_identity",
     "encoder_sha256",
     "load_encoder",
-    "load_reader",
+    "load_frozen_encoder",
     "load_tokenizer",
     "pool_words",
 ]

@@ -162,7 +162,7 @@ def load_encoder(name: str | Path = MINILM, *, token_types: int | None = None, d
     return encoder.eval()
 
 
-def load_reader(name: str | Path = MINILM) -> Encoder | LeanEncoder:
+def load_frozen_encoder(name: str | Path = MINILM) -> Encoder | LeanEncoder:
     """An encoder for use only: the bundled one without transformers, any other by `load_encoder`."""
     return lean_encoder(minilm_path()) if str(name) == MINILM else load_encoder(name)
 

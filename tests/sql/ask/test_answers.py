@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from dtfixup.sql.ask.answers import Alternative, Answer, Timing, Verdict
 from dtfixup.sql.database.dataset import open_dataset
-from dtfixup.sql.database.location import Dialect
+from dtfixup.sql.database.dialect import Dialect
 from dtfixup.sql.database.sample import sample_folder
 from dtfixup.sql.grammar.reader import SqlReader
 from dtfixup.sql.linking.links import Links

@@ -14,7 +14,7 @@ import pytest
 from dtfixup.sql.ask.opened import OpenedDatabase
 from dtfixup.sql.ask.parser import TextToSql
 from dtfixup.sql.database.dataset import Dataset
-from dtfixup.sql.database.location import Dialect
+from dtfixup.sql.database.dialect import Dialect
 from dtfixup.sql.execution.guarded import Rows, open_guarded
 from tests.sql.sample_servers import same_rows, samples_on
 

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from dtfixup.sql.ask.answers import Alternative, Answer, Timing, Verdict, tree_content
 from dtfixup.sql.ask.view import alternatives_table, percent, remark, rows_content, rows_table, sql_view, tree_view
-from dtfixup.sql.database.location import Dialect
+from dtfixup.sql.database.dialect import Dialect
 from dtfixup.sql.execution.guarded import Rows
 from dtfixup.sql.grammar.reader import SqlReader
 from dtfixup.sql.linking.links import Links

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from dtfixup.errors import ConfigError, SchemaError
-from dtfixup.sql.database.location import Dialect, Location
+from dtfixup.sql.database.dialect import Dialect
+from dtfixup.sql.database.location import Location
 
 
 @pytest.fixture

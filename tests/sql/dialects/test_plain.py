@@ -5,7 +5,7 @@ import pytest
 from dtfixup.errors import RefusedError
 from dtfixup.sql.database.content import open_content
 from dtfixup.sql.database.dataset import open_dataset
-from dtfixup.sql.database.location import Dialect
+from dtfixup.sql.database.dialect import Dialect
 from dtfixup.sql.database.sample import sample_folder
 from dtfixup.sql.dialects.plain import plain_query
 from dtfixup.sql.dialects.translate import Translator

@@ -11,7 +11,7 @@ import sqlglot
 from dtfixup.errors import DeadlineError, GuardError, RefusedError, SqlError, TooMuchDataError
 from dtfixup.sql.ask.opened import OpenedDatabase
 from dtfixup.sql.database.dataset import Dataset, open_dataset
-from dtfixup.sql.database.location import Dialect
+from dtfixup.sql.database.dialect import Dialect
 from dtfixup.sql.database.sample import sample_folder
 from dtfixup.sql.database.schema import ColumnType, Schema, Table, assemble
 from dtfixup.sql.dialects.translate import Translator

@@ -14,7 +14,7 @@ from rich.console import Console
 from dtfixup.errors import DataError, GuardError
 from dtfixup.processes import Lost
 from dtfixup.sql.database.dataset import Dataset, open_dataset
-from dtfixup.sql.database.location import Dialect
+from dtfixup.sql.database.dialect import Dialect
 from dtfixup.sql.database.sample import sample_folder
 from dtfixup.sql.evaluation import execution_accuracy
 from dtfixup.sql.evaluation.execution_accuracy import (

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from sqlalchemy import create_engine, text
 
 from dtfixup.errors import ConfigError, GuardError
-from dtfixup.sql.database.location import Dialect
+from dtfixup.sql.database.dialect import Dialect
 from dtfixup.sql.execution.guarded import (
     DeadlineError,
     GuardedConnection,

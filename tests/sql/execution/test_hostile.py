@@ -15,7 +15,7 @@ import pymysql
 import pytest
 
 from dtfixup.errors import GuardError
-from dtfixup.sql.database.location import Dialect
+from dtfixup.sql.database.dialect import Dialect
 from dtfixup.sql.execution.guarded import (
     DeadlineError,
     GuardedConnection,

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dtfixup.errors import RefusedError
-from dtfixup.sql.database.location import Dialect
+from dtfixup.sql.database.dialect import Dialect
 from dtfixup.sql.execution.text_filter import MAX_DEPTH, check_statement
 
 _DEEP = MAX_DEPTH + 5

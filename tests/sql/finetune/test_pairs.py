@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from dtfixup.errors import DataError
 from dtfixup.sql.ask.opened import OpenedDatabase
 from dtfixup.sql.database.dataset import open_dataset
-from dtfixup.sql.database.location import Dialect
+from dtfixup.sql.database.dialect import Dialect
 from dtfixup.sql.database.names import Names
 from dtfixup.sql.database.reflection import reflect
 from dtfixup.sql.database.sample import sample_folder

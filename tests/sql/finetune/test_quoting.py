@@ -3,7 +3,7 @@
 import pytest
 import sqlglot
 
-from dtfixup.sql.database.location import Dialect
+from dtfixup.sql.database.dialect import Dialect
 from dtfixup.sql.finetune.quoting import quote_as_typed
 
 

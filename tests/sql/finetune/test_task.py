@@ -14,7 +14,7 @@ from dtfixup.sql.ask.opened import OpenedDatabase
 from dtfixup.sql.ask.parser import TextToSql
 from dtfixup.sql.database.content import open_content
 from dtfixup.sql.database.dataset import Example
-from dtfixup.sql.database.location import Dialect
+from dtfixup.sql.database.dialect import Dialect
 from dtfixup.sql.evaluation.execution_accuracy import ExecutionOutcome
 from dtfixup.sql.finetune.pair_files import GivenPair
 from dtfixup.sql.finetune.pair_scores import PairJudge

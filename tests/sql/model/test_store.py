@@ -42,7 +42,7 @@ def test_every_weight_is_the_files(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_loading_draws_no_random_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     encoder = tiny_encoder()
-    monkeypatch.setattr(store, "load_reader", lambda name: encoder)
+    monkeypatch.setattr(store, "load_frozen_encoder", lambda name: encoder)
     before = torch.random.get_rng_state()
     load_model(tiny_run())
     assert torch.equal(torch.random.get_rng_state(), before)
@@ -64,7 +64,7 @@ def test_the_vocabulary_notices_rules_that_changed_places(monkeypatch: pytest.Mo
 
 @pytest.mark.parametrize("other", [{"dim": 64}, {"seed": 1}])
 def test_another_encoder_is_refused(other: dict[str, int], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store, "load_reader", lambda name: tiny_encoder(**other))
+    monkeypatch.setattr(store, "load_frozen_encoder", lambda name: tiny_encoder(**other))
     with pytest.raises(CheckpointError, match=r"trained on another encoder than .* its frozen weights differ"):
         load_model(tiny_run())
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 from rich.console import Console
 
-from dtfixup.encoders import load_reader
+from dtfixup.encoders import load_frozen_encoder
 from dtfixup.sql.database.dataset import open_dataset
 from dtfixup.sql.database.sample import sample_folder
 from dtfixup.sql.evaluation.evaluate import judge
@@ -73,7 +73,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     torch.manual_seed(0)
     decoder = DecoderConfig(action_dim=32, node_dim=16, lstm_dim=64, heads=4)
     config = replace(smoke().model, layers=1, decoder=decoder)
-    model = SqlSpModel(config, load_reader())
+    model = SqlSpModel(config, load_frozen_encoder())
     with torch.no_grad():
         for parameter in model.decoder.parameters():
             parameter.mul_(3.0)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from dtfixup.sql.database.location import Dialect
+from dtfixup.sql.database.dialect import Dialect
 from dtfixup.sql.database.schema import Column, Schema, Table
 from dtfixup.sql.grammar.tree import Child, Literal, Node
 from dtfixup.sql.language.words import Word, compact, name_lemmas

@@ -15,7 +15,8 @@ from sqlalchemy.exc import SQLAlchemyError
 from dtfixup.errors import DataError, SchemaError
 from dtfixup.sql.database.connections import open_engine, reason_of
 from dtfixup.sql.database.content import open_content
-from dtfixup.sql.database.location import DatabaseLike, Dialect, Location
+from dtfixup.sql.database.dialect import Dialect
+from dtfixup.sql.database.location import DatabaseLike, Location
 from dtfixup.sql.database.names import Names
 from dtfixup.sql.database.reflection import inspect_database
 from dtfixup.sql.database.schema import Schema

@@ -31,6 +31,7 @@ from dtfixup.sql.ask.answers import (
     softmax,
     verdict_of,
 )
+from dtfixup.sql.ask.doubts import absurdities, doubts
 from dtfixup.sql.ask.opened import OpenedDatabase, Reading, open_database
 from dtfixup.sql.database.location import DatabaseLike
 from dtfixup.sql.database.schema import Schema
@@ -38,7 +39,6 @@ from dtfixup.sql.grammar.transitions import STEP_LIMIT
 from dtfixup.sql.grammar.tree import Literal, Node
 from dtfixup.sql.language.words import split_words
 from dtfixup.sql.linking.inputs import DatabaseInputs, QuestionInputs, describe_question
-from dtfixup.sql.linking.plausibility import absurdities, doubts
 from dtfixup.sql.model.predictions import Prediction, predictions_of
 from dtfixup.sql.model.prepared import ExampleArrays, SpecialIds
 from dtfixup.sql.model.search import corpus_for, search_all

@@ -13,7 +13,8 @@ from sqlalchemy.engine import URL, Engine
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from dtfixup.errors import SchemaError
-from dtfixup.sql.database.location import DRIVERS, FORMS, Dialect, Location
+from dtfixup.sql.database.dialect import DRIVERS, Dialect
+from dtfixup.sql.database.location import FORMS, Location
 
 _CONNECT_SECONDS = 10
 _PACKAGES = {Dialect.POSTGRESQL: "psycopg[binary]", Dialect.MARIADB: "PyMySQL"}

@@ -10,7 +10,6 @@ import tempfile
 import weakref
 from contextlib import closing
 from dataclasses import dataclass, field
-from enum import StrEnum
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
@@ -18,21 +17,10 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
 from dtfixup.errors import SchemaError
+from dtfixup.sql.database.dialect import DRIVERS, SERVERS, Dialect
 from dtfixup.sql.database.sample import is_sample, sample_file
 
 FORMS = "a SQLite file, postgresql://user:password@host/database, mysql://… or mariadb://…"
-
-
-class Dialect(StrEnum):
-    """The SQL that a database speaks; the value is sqlglot's name of it."""
-
-    SQLITE = "sqlite"
-    POSTGRESQL = "postgres"
-    MARIADB = "mysql"
-
-
-DRIVERS = {"sqlite": "pysqlite", "postgresql": "psycopg", "mysql": "pymysql", "mariadb": "pymysql"}
-"""The one driver that is used for each kind of URL."""
 
 
 class HasLocation(Protocol):
@@ -164,8 +152,7 @@ def _of_url(text: str) -> Location:
         raise SchemaError(f"the driver {driver!r} is not used here; write {backend}://…, for {DRIVERS[backend]}")
     if backend == "sqlite":
         return _of_file_url(url)
-    dialect = Dialect.POSTGRESQL if backend == "postgresql" else Dialect.MARIADB
-    return Location(dialect, url=url.set(drivername=f"{backend}+{DRIVERS[backend]}"))
+    return Location(SERVERS[backend], url=url.set(drivername=f"{backend}+{DRIVERS[backend]}"))
 
 
 def _of_file_url(url: URL) -> Location:

@@ -14,6 +14,7 @@ import re
 import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -23,31 +24,11 @@ import yaml
 from dtfixup.errors import DataError, SchemaError
 from dtfixup.sql.database.schema import Schema
 
-# Only what nearly always means the same; `id`, `max` and `url` are words already.
-_BUNDLED = """
-    #: number, %: percent, &: and, abbr: abbreviation, abbrev: abbreviation,
-    acct: account, addr: address, alt: altitude, amt: amount, appt: appointment, approx: approximate, apt: apartment,
-    assoc: association, attr: attribute, avail: available, avg: average,
-    bal: balance, bdate: birth date, bldg: building, cnt: count, cntry: country,
-    ctry: country, cust: customer, datetime: datetime, dept: department,
-    desc: description, descr: description, dest: destination, dob: date of birth, dt: date,
-    emp: employee, f_name: first name, firstname: first name, fname: first name,
-    freq: frequency, govt: government, grp: group, hist: history, hq: headquarters,
-    hrs: hours, img: image, intl: international, l_name: last name,
-    lang: language, lastname: last name, lat: latitude, lname: last name, lng: longitude, loc: location,
-    lon: longitude, long: longitude, lvl: level, manuf: manufacturer,
-    mfr: manufacturer, mgmt: management, mgr: manager, mib: mib, middlename: middle name, mname: middle name,
-    msg: message, nbr: number, no: number, num: number, ord: order,
-    org: organization, passwd: password, pct: percent, phd: phd, pic: picture,
-    pkg: package, pmt: payment, prereq: prerequisite, prev: previous, proj: project, pwd: password,
-    qtr: quarter, qty: quantity, rcpt: receipt, ref: reference, rgn: region,
-    sched: schedule, src: source, stu: student, svc: service, tbl: ,
-    tel: telephone, tot: total, txn: transaction, txt: text, univ: university,
-    usr: user, val: value, veh: vehicle, wgt: weight, wifi: wifi, wk: week,
-    wt: weight, yn: yes or no, yr: year, yrs: years
-"""
-_ENTRIES = (entry.split(":") for entry in _BUNDLED.split(","))
-ABBREVIATIONS: Mapping[str, str] = {short.strip(): words.strip() for short, words in _ENTRIES}
+ABBREVIATIONS: Mapping[str, str] = yaml.load(
+    resources.files("dtfixup.sql.database").joinpath("abbreviations.yaml").read_text(encoding="utf-8"),
+    Loader=getattr(yaml, "CBaseLoader", yaml.BaseLoader),  # only texts
+)
+"""Abbreviations in lower case and the words they stand for."""
 
 
 @dataclass(frozen=True)

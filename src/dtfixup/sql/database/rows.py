@@ -14,7 +14,8 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from dtfixup.errors import SchemaError
 from dtfixup.sql.database.connections import open_engine, reason_of
-from dtfixup.sql.database.location import Dialect, Location
+from dtfixup.sql.database.dialect import Dialect
+from dtfixup.sql.database.location import Location
 from dtfixup.sql.database.schema import Column, ColumnType, Schema, Table
 
 

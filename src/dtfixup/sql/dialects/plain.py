@@ -9,7 +9,7 @@ rounds has a meaning, and stays for the reader to refuse.
 import sqlglot
 from sqlglot import exp
 
-from dtfixup.sql.database.location import Dialect
+from dtfixup.sql.database.dialect import Dialect
 from dtfixup.sql.execution.text_filter import check_statement
 
 _FRACTIONS = {exp.DType.DOUBLE, exp.DType.FLOAT, exp.DType.DECIMAL}

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from sqlglot import exp
 
 from dtfixup.errors import SqlError
-from dtfixup.sql.database.location import Dialect
+from dtfixup.sql.database.dialect import Dialect
 from dtfixup.sql.database.schema import ColumnType, Schema
 from dtfixup.sql.dialects.types import Types
 

@@ -17,7 +17,7 @@ from sqlglot.errors import SqlglotError
 
 from dtfixup.errors import SqlError
 from dtfixup.sql.database.content import ContentIndex
-from dtfixup.sql.database.location import Dialect
+from dtfixup.sql.database.dialect import Dialect
 from dtfixup.sql.database.schema import ColumnType, Schema
 from dtfixup.sql.dialects.selects import SelectTranslator, argument_of, leaves
 from dtfixup.sql.dialects.types import ARITHMETIC, Types

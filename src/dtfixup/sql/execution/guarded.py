@@ -16,7 +16,8 @@ from types import TracebackType
 from typing import Any, ClassVar, Final, Self, TypeAlias
 
 from dtfixup.errors import ConfigError, DeadlineError, GuardError, RefusedError, SchemaError, TooMuchDataError
-from dtfixup.sql.database.location import DatabaseLike, Dialect, Location
+from dtfixup.sql.database.dialect import Dialect
+from dtfixup.sql.database.location import DatabaseLike, Location
 from dtfixup.sql.execution.text_filter import MAX_STATEMENT, check_statement
 
 Value: TypeAlias = bool | int | float | str | bytes | None
@@ -232,6 +233,8 @@ def open_guarded(
         from dtfixup.sql.execution.postgresql import PostgresqlGuard
 
         return PostgresqlGuard(location, limits, filter_text)
-    from dtfixup.sql.execution.mariadb import MariadbGuard
+    if location.dialect is Dialect.MARIADB:
+        from dtfixup.sql.execution.mariadb import MariadbGuard
 
-    return MariadbGuard(location, limits, filter_text)
+        return MariadbGuard(location, limits, filter_text)
+    raise GuardError(f"there is no guard for {location.dialect.name}")

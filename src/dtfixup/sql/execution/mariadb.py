@@ -15,7 +15,8 @@ from pymysql.cursors import SSCursor
 
 from dtfixup.errors import GuardError, RefusedError, TooMuchDataError
 from dtfixup.sql.database.connections import reason_of
-from dtfixup.sql.database.location import Dialect, Location
+from dtfixup.sql.database.dialect import Dialect
+from dtfixup.sql.database.location import Location
 from dtfixup.sql.execution.guarded import Clock, GuardedConnection, Limits, Rows, Value, size_of
 
 _OPTIONS: Final = frozenset({"unix_socket", "ssl_ca", "ssl_cert", "ssl_key"})

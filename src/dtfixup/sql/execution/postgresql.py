@@ -16,7 +16,8 @@ from psycopg import errors, sql
 
 from dtfixup.errors import GuardError, RefusedError
 from dtfixup.sql.database.connections import reason_of
-from dtfixup.sql.database.location import Dialect, Location
+from dtfixup.sql.database.dialect import Dialect
+from dtfixup.sql.database.location import Location
 from dtfixup.sql.execution.guarded import Clock, GuardedConnection, Limits, Rows, Value
 
 _CURSOR: Final = "dtfixup"

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from dtfixup.errors import GuardError, RefusedError, TooMuchDataError
-from dtfixup.sql.database.location import Dialect
+from dtfixup.sql.database.dialect import Dialect
 from dtfixup.sql.database.schema import quoted
 from dtfixup.sql.execution.guarded import Clock, GuardedConnection, Limits, Rows, Value, size_of
 from dtfixup.sql.execution.text_filter import MAX_STATEMENT

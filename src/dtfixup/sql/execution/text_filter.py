@@ -11,7 +11,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from dtfixup.errors import RefusedError
-from dtfixup.sql.database.location import Dialect
+from dtfixup.sql.database.dialect import Dialect
 
 MAX_STATEMENT = 100_000
 """Characters in a statement."""

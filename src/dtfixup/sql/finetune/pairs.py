@@ -19,7 +19,7 @@ from sqlglot import exp
 
 from dtfixup.errors import DataError, RefusedError, SchemaError, SqlError
 from dtfixup.sql.ask.answers import has_any_link
-from dtfixup.sql.database.location import Dialect
+from dtfixup.sql.database.dialect import Dialect
 from dtfixup.sql.database.schema import Schema
 from dtfixup.sql.dialects.plain import plain_query
 from dtfixup.sql.finetune.pair_files import GivenPair

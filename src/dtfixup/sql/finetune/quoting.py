@@ -10,7 +10,7 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from dtfixup.sql.database.location import Dialect
+from dtfixup.sql.database.dialect import Dialect
 
 _BEFORE, _AFTER = 2, 8  # tokens that may belong to an expression beside those whose position sqlglot keeps
 

@@ -15,7 +15,7 @@ import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
-from dtfixup.encoders import load_reader
+from dtfixup.encoders import load_frozen_encoder
 from dtfixup.errors import CheckpointError
 from dtfixup.sql.grammar.rules import VALUE_KINDS, ColumnKind, sql_grammar
 from dtfixup.sql.linking.relations import Relation
@@ -56,7 +56,7 @@ def load_model(path: str | Path, device: torch.device | str = "cpu") -> TrainedM
             "the model again"
         )
     with _WithoutRandomInit():
-        model = SqlSpModel(config, load_reader(name))
+        model = SqlSpModel(config, load_frozen_encoder(name))
     load_trained(file, model, model.encoder, settings)
     return TrainedModel(model.to(device).eval(), name, content)
 

@@ -2,12 +2,12 @@
 
 import pytest
 
+from dtfixup.sql.ask.doubts import absurdities, doubts
 from dtfixup.sql.database.content import ContentIndex, build_index
 from dtfixup.sql.database.rows import ColumnValues
 from dtfixup.sql.database.schema import ColumnType, Schema, Table, assemble
 from dtfixup.sql.grammar.reader import SqlReader
 from dtfixup.sql.linking.inputs import describe_database, describe_question
-from dtfixup.sql.linking.plausibility import absurdities, doubts
 
 NUMBER, TEXT, TIME, BOOLEAN = ColumnType.NUMBER, ColumnType.TEXT, ColumnType.TIME, ColumnType.BOOLEAN
 _GUEST = {
