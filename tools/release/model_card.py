@@ -23,12 +23,11 @@ _WIDTH = 120
 _USE = """\
 ## Intended use
 
-Questions in English over one relational database, asked by someone who can look at the query before its rows are
-believed. The query is printed first and run only when that is asked for, read-only
-([safety.md](../explain/safety.md)).
+Questions in English over one relational database, asked by someone who can read the query before believing its rows.
+`dtfixup ask` prints the query. It runs the query only on request, read-only ([safety.md](../explain/safety.md)).
 
-Not for: decisions without a person who reads the query, other languages, questions that need knowledge which is neither
-in the question nor in the database, anything but SELECT. Limits of size are in [ask.md](../start/ask.md)."""
+Not for: decisions without a person who reads the query, other languages, anything but SELECT, and questions that need
+knowledge which is neither in the question nor in the database. [ask.md](../start/ask.md) has the limits of size."""
 _MADE_BY = {"sql-pack": "benchmarks/pack_loss.py", "sql-acceptance": "dtfixup sql acceptance"}
 
 
@@ -80,12 +79,12 @@ def _opening(packed: Content) -> str:
     config = packed["config"]
     return f"""# Model card: {SHIPPED.removesuffix(".safetensors")}
 
-The model that `dtfixup sql ask` uses where none is named: a question and a schema in, a SQL query out. SQL-SP
-([sql_sp.md](../explain/sql_sp.md)) with {config["parameters"] / 1e6:.1f} million weights in a file of
-{packed["metrics"]["megabytes"]:.1f} MB; the encoder's embedding tables are not in it, they come from the encoder's own
-package. SHA-256 of the file: `{config["model_sha256"]}`.
+This is the model that `dtfixup ask` uses unless you name another one. It turns a question and a schema into a SQL
+query. It is SQL-SP ([sql_sp.md](../explain/sql_sp.md)) with {config["parameters"] / 1e6:.1f} million weights in a file
+of {packed["metrics"]["megabytes"]:.1f} MB. The encoder's embedding tables are not in the file; they come from the
+encoder's own package. SHA-256 of the file: `{config["model_sha256"]}`.
 
-This page is written by `python -m tools.release.model_card` from the files named at its end."""
+`python -m tools.release.model_card` writes this page from the results named at its end."""
 
 
 def _data(run: Content) -> str:
@@ -94,15 +93,15 @@ def _data(run: Content) -> str:
     if config.get("synthetic"):
         more = (
             f"Every epoch also has made-up examples, {config['synthetic']:g} for every real one: the training "
-            "questions, asked over other training databases"
+            "questions asked over other training databases"
         )
         if "--phrases" in run["command"]:
-            more += ", and questions out of a phrase book over the training databases"
+            more += ", and questions from a phrase book over the training databases"
         more += " ([sql_sp.md](../explain/sql_sp.md)). "
     return f"""## Data and licences
 
-Trained on Spider (Yu et al., EMNLP 2018), split `{config["splits"]}`. {more}No dev question, and none of the acceptance
-set below, was trained or tuned on.
+Trained on Spider (Yu et al., EMNLP 2018), split `{config["splits"]}`. {more}No question of dev
+or of the acceptance set below was used for training or tuning this model.
 
 | | licence |
 |---|---|
@@ -111,8 +110,8 @@ set below, was trained or tuned on.
 | the code | Apache-2.0 |
 | the file of weights | CC BY-SA 4.0 |
 
-Whether weights are an adaptation of what they were trained on is not settled. We act as if they were: pass the file, or
-one fine-tuned from it, on under the same licence, and name Spider and its authors. Queries that the model writes for
+It is not settled whether weights are an adaptation of their training data. We act as if they were: if you pass on the
+file, or one fine-tuned from it, use the same licence and name Spider and its authors. Queries that the model writes for
 you are yours. The file holds no question, query or row of Spider."""
 
 
@@ -120,22 +119,22 @@ def _training(run: Content, packed: Content) -> str:
     model, schedule = run["config"]["model"], run["config"]["training"]
     update = schedule["update"]
     encoders = [str(each.get("encoder_sha256", "")) for each in (run, packed)]
-    read = f"`{run.get('encoder', '')}`, SHA-256 `{encoders[0]}`"
+    read = f"Encoder: `{run.get('encoder', '')}`, SHA-256 `{encoders[0]}`."
     if encoders[0] != encoders[1]:
-        read += f"; the shipped file is used, and was measured, with SHA-256 `{encoders[1]}`"
+        read += f" The shipped file was measured with the encoder of SHA-256 `{encoders[1]}`, which also answers."
     return f"""## Training
 
 ```sh
 {run["command"]}
 ```
 
-{model["layers"]} new relation-aware layers of width {model["dim"]}, made trainable by `{model["strategy"]}`, on the
-encoder, which is trained at {run["config"]["encoder_factor"]:g} of the rate. {schedule["epochs"]} epochs in batches of
-{schedule["batch_size"]}, rate {update["learning_rate"]:g}, {schedule["precision"]}, seed {run["seed"]}. Encoder:
-{read}.
+The model has {model["layers"]} new relation-aware layers of width {model["dim"]}, started by `{model["strategy"]}`, on
+the encoder, which is trained at {run["config"]["encoder_factor"]:g} of the rate. Training took {schedule["epochs"]}
+epochs in batches of {schedule["batch_size"]}, at rate {update["learning_rate"]:g}, in {schedule["precision"]}, with
+seed {run["seed"]}. {read}
 
-Time and energy: {run["wall_seconds"]:,.0f} s for this run, evaluation included, on {run["hardware"]}. Runs that tuned
-the settings are not in that."""
+Time and energy: {run["wall_seconds"]:,.0f} s for this run, evaluation included, on {run["hardware"]}. This does not
+include the runs that tuned the settings."""
 
 
 def _accuracy(run: Content, packed: Content) -> str:
@@ -147,11 +146,11 @@ def _accuracy(run: Content, packed: Content) -> str:
         return [level or "**all**", *map(_percent, (*values, packed["metrics"].get(f"dev_exact_packed{suffix}")))]
 
     headings = ["", "exact", "execution", "exact, first that runs", "execution, first that runs", "exact, shipped file"]
-    return f"""## Accuracy on Spider's dev questions, %
+    return f"""## Accuracy on Spider's dev questions
 
-Beam {packed["config"]["beam"]}. Exact match is the official script's; execution accuracy compares rows on the databases
-and on randomised content. "First that runs" takes the likeliest query of the beam that the database runs. All but the
-last column are the run's own weights, before packing.
+In percent, with beam {packed["config"]["beam"]}. Exact match is the official script's. Execution accuracy compares
+rows, on the databases and on randomised content. "First that runs" is the likeliest query of the beam that the database
+runs. The last column is measured with the shipped file, the others with the run's weights before packing.
 
 {_table(headings, map(row, _LEVELS))}"""
 
@@ -169,14 +168,14 @@ def _acceptance(accepted: Content) -> str:
     if "acceptance_execution_of_sure" in metrics:
         sure = (
             f" {metrics['sure']} answers are called sure, and {metrics['acceptance_execution_of_sure']:.1f} % of these "
-            "give the right rows."
+            "return the right rows."
         )
-    return f"""## Accuracy on the acceptance set, %
+    return f"""## Accuracy on the acceptance set
 
-The {metrics["questions"]} hand-written questions over the bundled databases, asked as a user asks them: the schema as
-the file tells it, no natural names given. Printed queries that did not run:
-{metrics["failed_to_run"]}. Questions that got no query, because no word of theirs links to the schema or none could be
-written: {metrics["no_query"]}; they count as wrong.{sure}
+In percent. The acceptance set has {metrics["questions"]} hand-written questions over the bundled databases. They are
+asked as a user asks them, with the schema from the file and no natural names. Printed queries that did not run:
+{metrics["failed_to_run"]}. Questions without a query, because nothing in them links to the schema or no query could be
+written: {metrics["no_query"]}. These count as wrong.{sure}
 
 {_table(["", "exact", "execution"], rows)}"""
 
@@ -185,10 +184,10 @@ def _size(packed: Content) -> str:
     metrics = packed["metrics"]
     return f"""## What packing costs
 
-The run's weights take {metrics["megabytes_full"]:.1f} MB, the shipped file {metrics["megabytes"]:.1f}: matrices in 8
-bits with a scale for each row, those that lose most and everything else in half precision. Dev exact match, decoded by
-both on one machine: {metrics["dev_exact_full"]:.2f} and {metrics["dev_exact_packed"]:.2f}, so packing costs
-{metrics["lost_points"]:.2f} points; {metrics["changed_share"]:.2f} % of the first queries changed."""
+The run's weights take {metrics["megabytes_full"]:.1f} MB, the shipped file {metrics["megabytes"]:.1f}. It has
+matrices in 8 bits with a scale for each row. The matrices that lose most, and everything else, are in half precision.
+On one machine, their dev exact match is {metrics["dev_exact_full"]:.2f} and {metrics["dev_exact_packed"]:.2f}, so
+packing costs {metrics["lost_points"]:.2f} points; {metrics["changed_share"]:.2f} % of the first queries changed."""
 
 
 def _failures(packed: Content, accepted: Content) -> str:
@@ -198,8 +197,8 @@ def _failures(packed: Content, accepted: Content) -> str:
     examples = "\n".join(_examples(accepted.get("wrong", ())))
     return f"""## Known failures
 
-Kinds of wrong queries: of {packed["metrics"]["dev_wrong"]} that are not exact on dev, and of
-{len(accepted.get("wrong", ()))} whose rows are wrong on the acceptance set. A query may be of several kinds.
+The table counts the kinds of wrong queries: {packed["metrics"]["dev_wrong"]} that are not exact on dev, and
+{len(accepted.get("wrong", ()))} with wrong rows on the acceptance set. A query may be of several kinds.
 
 {_table(["", "dev", "acceptance set"], rows)}
 
