@@ -42,7 +42,7 @@ from dtfixup.weights.trained import weights_file
 
 SPLITS = ("train", "dev")
 """Files of the bundled dataset, with names of Spider's layout; the acceptance set is both."""
-_DEADLINE, _ROWS = 5.0, 100  # as `dtfixup sql ask --run`
+_DEADLINE, _ROWS = 5.0, 100  # as `dtfixup ask --run`
 _PATIENCE = 180.0  # seconds for a question, including the time to load the model
 
 

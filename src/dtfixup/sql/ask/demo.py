@@ -35,7 +35,7 @@ _INDENT = (0, 0, 1, 2)
 def show_ask_demo(model: str | Path | None, console: Console) -> Acceptance:
     """Ask, run and show the questions; then ask the acceptance set."""
     file = Path(default_model() if model is None else model)
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as in `dtfixup sql ask`: a second thread gains nothing
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as in `dtfixup ask`: a second thread gains nothing
     torch.set_num_threads(1)
     parser = TextToSql.load(file)
     opened = {name: open_database(f"sample:{name}") for name, _ in QUESTIONS}
@@ -43,8 +43,8 @@ def show_ask_demo(model: str | Path | None, console: Console) -> Acceptance:
         _show_answer(parser, opened[name], name, question, console)
     score = accept(file)  # as `dtfixup sql acceptance`
     for line in (
-        "on your own database:  dtfixup sql ask --database FILE --run",
-        "the page:              dtfixup serve",
+        "on your own database:  dtfixup ask shop.sqlite",
+        "the page:              dtfixup serve shop.sqlite",
         score.line,
     ):
         console.print(line, markup=False, highlight=False, soft_wrap=True)

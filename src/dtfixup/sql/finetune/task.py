@@ -71,7 +71,7 @@ class FinetuneConfig:
     hold_out: float = 0.2
     """Share of the pairs to hold out and measure on."""
     beam: int = 5
-    """Beam width when the model is measured, as in `dtfixup sql ask`."""
+    """Beam width when the model is measured, as in `dtfixup ask`."""
     training: TrainingConfig = field(default_factory=_schedule)
     """Training schedule."""
 
