@@ -317,11 +317,11 @@ SELECT name FROM pets LIMIT 1 INTO DUMPFILE '{folder}/evil'
 -- [role-null] read a file of the server
 SELECT LOAD_FILE('{folder}/log')
 
--- [role] hashes of passwords
+-- [role] read hashes of passwords
 SELECT user, priv FROM mysql.global_priv
 
--- [role] a table that the user was not given
+-- [role] read a table that was not granted to the user
 SELECT * FROM secrets
 
--- [role] another database
+-- [role] read another database
 SELECT * FROM mysql.help_topic LIMIT 1

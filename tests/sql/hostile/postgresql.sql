@@ -339,7 +339,7 @@ SELECT pg_create_restore_point('evil')
 -- [role] write a message into the log of writes
 SELECT pg_logical_emit_message(false, 'evil', 'x')
 
--- [role] reserve the log of writes for ever
+-- [role] reserve the log of writes forever
 SELECT pg_create_physical_replication_slot('evil', true)
 
 -- [role] forget statistics
@@ -348,8 +348,8 @@ SELECT pg_stat_reset()
 -- [role] write to the server's log
 SELECT pg_log_backend_memory_contexts(pg_backend_pid())
 
--- [role] hashes of passwords
+-- [role] read hashes of passwords
 SELECT rolname, rolpassword FROM pg_authid
 
--- [role] a table that the role was not given
+-- [role] read a table that was not granted to the role
 SELECT * FROM secrets
