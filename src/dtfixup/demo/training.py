@@ -123,7 +123,7 @@ Progress = Callable[[dict[str, Any]], object]
 PROGRESS_EVERY = 10
 
 
-def prepare_stories(config: DemoConfig) -> DemoData:
+def prepare_stories(config: DemoConfig, encoder: str = "minilm") -> DemoData:
     """Generate the stories and encode each distinct sentence once."""
     sentences = Sentences()
     counts = {"train": config.train, "tune": config.held_out, "validation": config.held_out}
@@ -131,7 +131,7 @@ def prepare_stories(config: DemoConfig) -> DemoData:
         name: to_tensors(generate(count, config.story_steps, stream_seed(config.data_seed, name)), sentences)
         for name, count in counts.items()
     }
-    return DemoData(sentences.encode(load_encoder()), **parts)
+    return DemoData(sentences.encode(load_encoder(encoder)), **parts)
 
 
 class DemoRun:

@@ -219,15 +219,15 @@ _PASSING_TEXT = {
     Dialect.POSTGRESQL: [
         "function that writes",
         "function that writes, in a condition",
-        "hashes of passwords",
-        "a table that the role was not given",
+        "read hashes of passwords",
+        "read a table that was not granted to the role",
     ],
     Dialect.MARIADB: [
         "function that writes",
         "function that writes, in a condition",
-        "hashes of passwords",
-        "a table that the user was not given",
-        "another database",
+        "read hashes of passwords",
+        "read a table that was not granted to the user",
+        "read another database",
     ],
 }
 
