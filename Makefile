@@ -51,7 +51,7 @@ docs: .venv/dev  ## the reference pages from the code, then the site in site/; a
 	@$(BIN)/python -m tools.docs.reference
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
-# All but the first need a GPU run, a trained folder or Spider, prepared: benchmarks/README.md.
+# measure.py is shared code; the others need a GPU, a trained folder or Spider, prepared: benchmarks/README.md.
 SKIPPED := $(addprefix benchmarks/,gradient_gain.py measure.py pack_loss.py paper_step.py scales.py stability.py)
 bench: .venv/dev  ## the measurements that need neither a GPU nor data; about an hour
 	@for file in $(filter-out $(SKIPPED),$(wildcard benchmarks/*.py)); do echo "$$file"; $(BIN)/python $$file || exit 1; done
